@@ -23,11 +23,18 @@ from trainwright.trainer.run.evidence import Data
 from trainwright.trainer.run.split_rows import SplitRows, Unseen, rows_unseen
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from trainwright.tools.training_monitor.outdone import Word
     from trainwright.tools.workspace import Workspace
+    from trainwright.trainer.config import TrainingConfig
 
 SPLITS = ("test", "validation")
 """The first of them decides: the later version was chosen on validation rows."""
+KEPT = "(kept)"
+"""Name of the slice of the rows that tested the earlier version."""
+MIN_ROWS = 30
+"""Of a part of the rows, for it to show anything."""
 WORDS: dict[Word, str] = {word: word for word in (BETTER, WORSE, ALIKE)}
 
 
@@ -68,6 +75,24 @@ class OnRows(Difference):
     """Of the slices that either version's evaluation gate names; their intervals hold for all of them together."""
 
 
+class KeptRows(BaseModel):
+    """What became of the different rows that tested the earlier version and that it was not trained on."""
+
+    rows: int
+    kept: int
+    """The same, with the same target and the same cells in its columns: test rows still or, of data that are split by
+    time in one way both times, rows at all."""
+    instead: dict[str, int] = {}
+    """The others, by what became of them."""
+    are_drawn: bool = False
+    """Whether these are the recorded ones of large data."""
+
+    def __str__(self) -> str:
+        """In words: `58 of 60 are as they were, 2 have another target: test rows`."""
+        others = "".join(f", {count} {what}" for what, count in self.instead.items())
+        return f"{self.kept} of {self.rows} are as they were{others}: {'recorded ' * self.are_drawn}test rows"
+
+
 class Comparison(Answer):
     """Two versions on the same rows."""
 
@@ -79,15 +104,10 @@ class Comparison(Answer):
     rows_of: str = ""
     """The version whose held-out rows these are: the later one."""
     splits: dict[str, OnRows] = Field(default_factory=dict)
-    tested: int = 0
-    """Different test rows of the earlier version."""
-    tested_still: int = 0
-    """How many of them test the later one too, with the same target; where both are split by time in one way, how many
-    have not another target."""
-    on_tested: OnRows | None = None
-    """Both on the rows that tested the earlier version and test the later one, each once: added rows outvote none."""
-    not_as_certified: str = ""
-    """Where the earlier version's figure on these rows is not what was certified of it: they were changed."""
+    tested: KeptRows | None = None
+    """What became of the rows that tested the earlier version."""
+    on_tested: Difference | None = None
+    """Both on those of them that test the later one too, each once: added rows outvote none. Of 30 at least."""
     slices_gone: list[str] = Field(default_factory=list)
     """Slices that a version's evaluation gate names, and the later rows have not."""
     not_compared: str | None = None
@@ -111,7 +131,7 @@ class Comparison(Answer):
         if one.difference is None:
             return f"{self.second} beside {self.first} on {one.rows} {split} rows: {one.verdict}."
         shown = f"shown {one.verdict}" if one.verdict in {BETTER, WORSE} else "not shown better"
-        few = one.verdict.removeprefix(ALIKE).strip(" ()")
+        few = one.verdict.removeprefix(ALIKE).strip(" ()") if one.verdict.startswith(ALIKE) else ""
         figures = " against ".join(_figure(self.metric, each, one.rows) for each in (one.second, one.first))
         return (
             f"{self.second} is {shown} than {self.first}: {self.metric} {figures} "
@@ -121,13 +141,10 @@ class Comparison(Answer):
 
     def _on_tested(self, verdict: str) -> str:
         """Return what the rows that tested the earlier version say where it is another thing; '' where they agree."""
-        changed = f" {self.earlier} has {self.not_as_certified} on them: were they changed?" * bool(
-            self.not_as_certified
-        )
         own = self.on_tested
         if own is None or own.verdict == verdict or own.verdict not in {BETTER, WORSE}:
-            return changed
-        return f" On the {own.rows} rows that tested {self.earlier} it is {own.verdict}: {own.between()}.{changed}"
+            return ""
+        return f" On the {own.rows} rows that tested {self.earlier} it is {own.verdict}: {own.between()}."
 
 
 class Side(NamedTuple):
@@ -136,8 +153,6 @@ class Side(NamedTuple):
     name: str
     export: Sealed
     rows: Sealed | None
-    figures: dict[str, Any]
-    """Certified at the release, by split: metrics and intervals."""
 
     @property
     def data(self) -> Data:
@@ -195,12 +210,12 @@ def compare_models(workspace: Workspace, project: str, first: str, second: str) 
             raise _not_compared(f"both are {names[0]}")
         sides = [_side(workspace, facts, found, number) for number in numbers]
         asked = Asked(found.metric, str(goal["direction"]), (names[later], names[1 - later]), later == 1)
-        found_on, facts_of_rows = _compared(sides[later], sides[1 - later], asked)
+        found_on = _compared(sides[later], sides[1 - later], asked)
     except TrainwrightError as error:
         call = NextCall(tool="models", arguments={"project": project}, why="all versions and their aliases")
         return Comparison(**head, not_compared=error.message, next=call)
-    answer = Comparison(**head, rows_of=names[later], splits=found_on, **facts_of_rows)
-    return answer.model_copy(update={"next": _next(answer)})
+    answer = Comparison(**head, rows_of=names[later], **found_on)
+    return answer.model_copy(update={"next": followed_by(answer)})
 
 
 def _figure(metric: str, found: dict[str, float], rows: int) -> str:
@@ -209,11 +224,11 @@ def _figure(metric: str, found: dict[str, float], rows: int) -> str:
     return f"{found[metric]:.4g}{right}"
 
 
-def _next(answer: Comparison) -> NextCall:
+def followed_by(answer: Comparison) -> NextCall:
     """Return the call that follows: the split that decides is the test split where there is one."""
     project, decides, names = answer.project, answer.deciding(), [answer.first, answer.second]
     own = answer.on_tested.verdict if answer.on_tested is not None else BETTER
-    if answer.splits[decides].verdict != BETTER or own == WORSE or answer.not_as_certified:
+    if answer.splits[decides].verdict != BETTER or own == WORSE:
         why = f"{decides} does not show {names[1]} to be better, so that {names[0]} may stay"
         return NextCall(tool="models", arguments={"project": project}, why=why)
     why = f"{decides} shows it to be better on the same rows"
@@ -231,31 +246,45 @@ def _side(workspace: Workspace, facts: ProjectFacts, found: Registered, number: 
         for one in (run_id, facts.rows_run(run_id))
     )
     assert export is not None  # noqa: S101 - only a sealed export is registered
-    return Side(f"v{number}", export, rows, found.model(number).figures)
+    return Side(f"v{number}", export, rows)
 
 
-def _compared(later: Side, earlier: Side, asked: Asked) -> tuple[dict[str, OnRows], dict[str, Any]]:
-    """Return both on the splits of which rows are left, and what Comparison says of the rows besides.
+def _compared(later: Side, earlier: Side, asked: Asked) -> dict[str, Any]:
+    """Return what Comparison says of the splits of which rows are left, and of the rows besides.
 
     Raises TrainwrightError: why they cannot be compared.
     """
     order, unseen = _order(later, earlier, asked.metric)
     slices, gone = _slices(later, earlier)
-    answer = _evaluated(order | {"slices": [], "groups": [], "paired_slices": slices})
+    kept = {"name": KEPT, "split": "test", "places": unseen.kept}
+    answer = _evaluated(order | {"slices": [], "groups": [], "paired_slices": [*slices, kept]})
+    configs = [side.export.directory.specification().config for side in (later, earlier)]
     names = dict(enumerate(later.data.class_names or []))
     why = f"{earlier.name} was trained on them"
     left = {name: {why: count} if count else {} for name, count in unseen.seen.items()}
-    splits = {
-        name: _on_rows(answer["splits"][name], left[name], asked, names) for name in SPLITS if name in answer["splits"]
+    found = {name: answer["splits"][name] for name in SPLITS if name in answer["splits"]}
+    own = found["test"]["beside"].get("paired", {}).get("slices", {}).pop(KEPT, None) if "test" in found else None
+    return {
+        "splits": {name: _on_rows(one, left[name], asked, names) for name, one in found.items()},
+        "tested": kept_rows(unseen, are_for_training_later=are_split_by_time_alike(configs)),
+        "on_tested": _difference(own, asked) if own is not None and own["rows"] >= MIN_ROWS else None,
+        "slices_gone": gone,
     }
-    still = unseen.tested - unseen.relabelled if _are_split_by_time_alike(later, earlier) else unseen.tested_still
-    facts: dict[str, Any] = {"tested": unseen.tested, "tested_still": still, "slices_gone": gone}
-    if unseen.kept and "test" in splits:
-        order |= {"slices": [], "groups": [], "splits": ["test"], "only": {"test": list(unseen.kept)}}
-        found = _evaluated(order)["splits"]["test"]
-        facts["on_tested"] = _on_rows(found, {}, asked, {})
-        facts["not_as_certified"] = _other_than(earlier.figures.get("test", {}), found["beside"]["metrics"], asked.metric)
-    return splits, facts
+
+
+def kept_rows(unseen: Unseen, *, are_for_training_later: bool) -> KeptRows:
+    """Return what became of rows, of which some were meant to become rows to train on as data grow."""
+    rows = unseen.tested
+    held = f" in {', '.join(rows.columns[:3])}{' …' * (len(rows.columns) > 3)}" if rows.columns else ""
+    others = {
+        "are for training or validation now": 0 if are_for_training_later else rows.moved,
+        "have another target": rows.relabelled,
+        f"hold other values{held}": rows.changed,
+        "are gone": rows.gone,
+    }
+    kept = rows.same + (rows.moved if are_for_training_later else 0)
+    instead = {what: count for what, count in others.items() if count}
+    return KeptRows(rows=rows.all, kept=kept, instead=instead, are_drawn=unseen.are_drawn)
 
 
 def _evaluated(order: dict[str, Any]) -> dict[str, Any]:
@@ -265,19 +294,12 @@ def _evaluated(order: dict[str, Any]) -> dict[str, Any]:
     return answer
 
 
-def _other_than(certified: dict[str, Any], found: dict[str, float], metric: str) -> str:
-    """Return what is wrong with a version's figure on its own test rows; '' within the interval that was certified."""
-    ends = certified.get("intervals", {}).get(metric)
-    if ends is None or metric not in found or ends[0] <= found[metric] <= ends[1]:
-        return ""
-    return f"{metric} {found[metric]:.4g}, and {certified['metrics'][metric]:.4g} was certified"
-
-
-def _are_split_by_time_alike(later: Side, earlier: Side) -> bool:
+def are_split_by_time_alike(configs: Sequence[TrainingConfig]) -> bool:
     """Whether rows were tested on because they came last: as data grow, test rows become rows to train on."""
-    data = [side.export.directory.specification().config.data for side in (later, earlier)]
-    splits = [one.split for one in data if one is not None]
-    return len(splits) == len(data) and splits[0] == splits[1] and splits[0].by == "time" and splits[0].borders is None
+    splits = [config.data.split for config in configs if config.data is not None]
+    return (
+        len(splits) == len(configs) and splits[0] == splits[1] and splits[0].by == "time" and splits[0].borders is None
+    )
 
 
 def _order(later: Side, earlier: Side, metric: str) -> tuple[dict[str, Any], Unseen]:
@@ -343,13 +365,14 @@ def _on_rows(found: dict[str, Any], left: dict[str, int], asked: Asked, names: d
         return OnRows(**head, verdict=f"{metric} is not computed apart: not compared")
     paired = beside.get("paired", {})
     parts, table = paired.get("slices", {}), paired.get("classes")
-    slices = {
-        name: Difference(rows=one["rows"], **asked.of(one, one["differences"].get(metric), len(parts)))
-        for name, one in parts.items()
-    }
+    slices = {name: _difference(one, asked, len(parts)) for name, one in parts.items()}
     differ = table["only_first"] + table["only_second"] if table else None
     told = asked.of(paired, found["metrics"][metric] - beside["metrics"][metric])
     return OnRows(**head, **told, differ=differ, slices=slices)
+
+
+def _difference(paired: dict[str, Any], asked: Asked, together: int = 1) -> Difference:
+    return Difference(rows=paired["rows"], **asked.of(paired, paired["differences"].get(asked.metric), together))
 
 
 def _by_class(both: list[dict[str, Any]], names: dict[int, str]) -> dict[str, str]:

@@ -13,7 +13,7 @@ from trainwright.tools.ledger.aliases import ARCHIVED, PRODUCTION, archived_afte
 from trainwright.tools.ledger.events import ModelPromoted
 from trainwright.tools.owner import Grant, ask, granted
 from trainwright.tools.owner.request import how_to_grant
-from trainwright.tools.registry.comparing import Comparison, OnRows, compare_models
+from trainwright.tools.registry.comparing import MIN_ROWS, Comparison, Difference, OnRows, compare_models
 from trainwright.tools.registry.registering import require_unchanged
 from trainwright.tools.registry.versions import Registered, model_folder, registered
 from trainwright.tools.workspace.records import get_project, get_run
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 ALIAS = re.compile(r"[a-z][a-z0-9_.-]{0,39}")
 RESERVED = {"latest", "previous"}
 DOCUMENT = "phases/promotion.md"
-MIN_ROWS = 30
-"""Of those that are left where the earlier version was trained on others."""
 NOT_COMPARED = "not_worse"
 ON_TESTED = "not_worse_on_kept_rows"
 ROWS_KEPT = 0.95
@@ -124,7 +122,13 @@ def _require_alias(alias: str) -> None:
 def _compared(workspace: Workspace, found: Registered, number: int, held: int | None) -> Comparison | None:
     """Compare a version with the one that it is to replace: the first in production with the release before it."""
     other = held if held is not None else max((one for one in found.models if one < number), default=None)
-    return compare_models(workspace, found.project, f"v{other}", f"v{number}") if other is not None else None
+    if other is None:
+        return None
+    compared = compare_models(workspace, found.project, f"v{other}", f"v{number}")
+    if held is None and compared.not_compared is not None:
+        why = f"{compared.not_compared}; nothing is in production, and v{other} is the release before it"
+        return compared.model_copy(update={"not_compared": why})
+    return compared
 
 
 def _gate(workspace: Workspace, found: Registered, number: int, compared: Comparison | None) -> list[PromotionCheck]:
@@ -173,22 +177,33 @@ def not_worse(compared: Comparison, decides: str, max_drop: float | None, *, max
     if compared.not_compared is not None:
         why = f"nothing, for they cannot be compared: {compared.not_compared}"
         return [PromotionCheck(NOT_COMPARED, why, required, passed=False)]
-    held = {f"not_worse_on_{split}": (split, one) for split, one in compared.splits.items()}
+    parts: dict[str, tuple[str, Difference]] = {
+        f"not_worse_on_{split}": (split, one) for split, one in compared.splits.items()
+    }
     if compared.on_tested is not None:
-        held[ON_TESTED] = (f"test rows of {compared.earlier}", compared.on_tested)
+        parts[ON_TESTED] = (f"test rows of {compared.earlier}", compared.on_tested)
     checks = [
         PromotionCheck(name, _measured(compared, *each), required, _holds(each[1], compared, max_drop, maximize))
-        for name, each in held.items()
+        for name, each in parts.items()
     ]
+    if few := _few(compared.splits.get(decides)):
+        checks.append(PromotionCheck(f"not_worse_on_{decides}", few, required, passed=False))
     if decides not in compared.splits:
         told = f"{compared.first} was trained on every {decides} row of {compared.rows_of}"
         checks.append(PromotionCheck(f"not_worse_on_{decides}", told, required, passed=False))
     return checks + _of_slices(compared, decides, maximize) + _of_rows(compared)
 
 
-def _measured(compared: Comparison, split: str, one: OnRows) -> str:
+def _measured(compared: Comparison, part: str, one: Difference) -> str:
     named = f"{compared.metric} " if one.difference is not None else ""
-    return f"{split}: {named}{one}, on {one.rows} rows that neither trained on"
+    return f"{part}: {named}{one}, on {one.rows} rows that neither trained on"
+
+
+def _few(one: OnRows | None) -> str:
+    """Return why the rows of the split that decides, a few that are left of many, show nothing; '' where they do."""
+    if one is None or not one.left_out or one.rows >= MIN_ROWS:
+        return ""
+    return f"{one.rows} rows, and at least {MIN_ROWS} are needed where others are left out"
 
 
 def _of_slices(compared: Comparison, decides: str, maximize: bool) -> list[PromotionCheck]:
@@ -204,25 +219,22 @@ def _of_slices(compared: Comparison, decides: str, maximize: bool) -> list[Promo
 
 
 def _of_rows(compared: Comparison) -> list[PromotionCheck]:
-    """Return whether the rows that tested the earlier version test the later one as they were: else rows, targets or
-    columns could be picked for it."""
-    still, earlier = f"{compared.tested_still} of {compared.tested}", compared.earlier
-    measured = f"{still} different rows that tested {earlier} test the later one too"
-    required = f"at least {100 * ROWS_KEPT:g} %, with the same targets; of those split by time alike no other targets"
-    kept = compared.tested_still >= ROWS_KEPT * compared.tested
-    checks = [PromotionCheck("rows_kept", measured, required, kept)] if compared.tested else []
-    if compared.not_as_certified:
-        told = f"{earlier} has {compared.not_as_certified} on its own test rows"
-        checks.append(PromotionCheck("rows_as_they_were", told, f"within {earlier}'s certified interval", passed=False))
-    return checks
+    """Return whether the rows that tested the earlier version are as they were, where the later one is to replace it:
+    else rows, targets or values could be picked for it."""
+    if compared.tested is None or compared.rows_of != compared.second:
+        return []
+    required = f"at least {100 * ROWS_KEPT:g} %, with the same targets and the same values in its columns"
+    are_kept = compared.tested.kept >= ROWS_KEPT * compared.tested.rows
+    return [PromotionCheck("rows_kept", f"{compared.tested} of {compared.earlier}", required, are_kept)]
 
 
-def _holds(one: OnRows, compared: Comparison, max_drop: float | None, maximize: bool) -> bool:
-    """Return whether a split shows it; a few rows that are left of many show nothing."""
-    if one.difference is None or one.interval is None or (one.left_out and one.rows < MIN_ROWS):
+def _holds(one: Difference, compared: Comparison, max_drop: float | None, maximize: bool) -> bool:
+    """Return whether a part of the rows shows it."""
+    if one.difference is None or one.interval is None:
         return False
     least, most = _gains(one.interval, maximize)
-    return most >= 0 if max_drop is None else -least <= max_drop * abs(one.first[compared.metric])
+    figure = one.first if isinstance(one, OnRows) else compared.splits["test"].first
+    return most >= 0 if max_drop is None else -least <= max_drop * abs(figure[compared.metric])
 
 
 def _gains(interval: list[float], maximize: bool) -> tuple[float, float]:

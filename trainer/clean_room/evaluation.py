@@ -103,7 +103,7 @@ def _beside(order: Mapping[str, Any], program: Program, name: str) -> dict[str, 
                 for each, compared in zip((program, other), both, strict=True):
                     _run(each, split, compared)
                 answer["paired"] = report_paired(both[0][0], both[1][0], split.resampling)
-                if slices := order.get("paired_slices"):
+                if slices := [one for one in order.get("paired_slices") or [] if one.get("split", name) == name]:
                     answer["paired"]["slices"] = report_paired_slices(slices, split, both[0][0], both[1][0])
     except RefusalError as error:
         return {"problem": error.problem, "remedy": error.remedy}

@@ -20,22 +20,28 @@ from .rows import Array, Split
 from .slices import metrics_over, rows_in
 
 
-def report_paired(first: Comparison, second: Comparison, of: Resampling) -> dict[str, Any]:
+def report_paired(first: Comparison, second: Comparison, of: Resampling, at: Array | None = None) -> dict[str, Any]:
     """Return what differs between two comparisons on the same rows, first minus second.
 
     `classes`: rows that both, only one, or none predict rightly. `loss`: {mean, deviation, rows} of the differences,
     `rows` being how many units, rows or groups, are drawn. `intervals`: 95 %, by metric. Each only where it can be
     computed.
+
+    Args:
+        of: how all rows are drawn anew.
+        at: indices of the rows to compare on, (chosen,); None: all.
     """
-    rows = of.rows
-    found: dict[str, Any] = {"rows": rows, "intervals": {}}
-    if (right := _both_right(first, second, of)) is not None:
-        found["classes"] = _table(*right)
+    rows, at = of.rows, np.arange(of.rows) if at is None else at
+    drawn = Resampling(len(at), of.is_sample, None if of.groups is None else of.groups[at])
+    found: dict[str, Any] = {"rows": len(at), "intervals": {}}
+    right = _right(first, rows), _right(second, rows)
+    if right[0] is not None and right[1] is not None and of.groups is None:
+        found["classes"] = _table(right[0][at], right[1][at])
     losses = [_losses(one, rows) for one in (first, second)]
     if losses[0] is not None and losses[1] is not None:
-        found |= moments_of(losses[0] - losses[1], of)
+        found |= moments_of((losses[0] - losses[1])[at], drawn)
     for name in first.metrics:
-        ends = _interval(name, first, second, of)
+        ends = _interval(name, first, second, drawn, at)
         if ends is not None:
             found["intervals"][name] = list(ends)
     return found
@@ -44,21 +50,16 @@ def report_paired(first: Comparison, second: Comparison, of: Resampling) -> dict
 def report_paired_slices(
     slices: Sequence[Mapping[str, Any]], split: Split, first: Comparison, second: Comparison
 ) -> dict[str, Any]:
-    """Return {rows, classes, differences, intervals} of every slice with rows, by name: first minus second."""
-    found, right = {}, _both_right(first, second, split.resampling)
+    """Return `report_paired` of every slice with rows, and the metrics' `differences`, by name."""
+    found = {}
     for one in slices:
-        rows, of = rows_in(one, split), split.resampling
+        rows = rows_in(one, split)
         if isinstance(rows, str):
             continue
-        drawn = Resampling(len(rows), of.is_sample, None if of.groups is None else of.groups[rows])
         values = [dict(metrics_over([each], rows)) for each in (first, second)]
-        intervals = {name: _interval(name, first, second, drawn, rows) for name in first.metrics}
-        found[one["name"]] = {
-            "rows": len(rows),
-            **({"classes": _table(*(one[rows] for one in right))} if right is not None else {}),
-            "differences": {name: value - values[1][name] for name, value in values[0].items() if name in values[1]},
-            "intervals": {name: list(ends) for name, ends in intervals.items() if ends is not None},
-        }
+        differences = {name: value - values[1][name] for name, value in values[0].items() if name in values[1]}
+        paired = report_paired(first, second, split.resampling, rows)
+        found[one["name"]] = paired | {"differences": differences}
     return found
 
 
@@ -73,12 +74,6 @@ def moments_of(difference: Array, of: Resampling) -> dict[str, Any]:
     scale = count / len(difference)  # 1 of rows; of groups, the deviation of a mean of as many equal ones
     deviation = scale * math.sqrt(float((sums**2).sum()) / (count - 1))
     return {"loss": {"mean": mean, "deviation": deviation, "rows": count}}
-
-
-def _both_right(first: Comparison, second: Comparison, of: Resampling) -> tuple[Array, Array] | None:
-    """Return whether each row's class is predicted by either, (rows,); None in groups, or of rows without one class."""
-    right = _right(first, of.rows), _right(second, of.rows)
-    return None if right[0] is None or right[1] is None or of.groups is not None else (right[0], right[1])
 
 
 def _right(compared: Comparison, rows: int) -> Array | None:
@@ -112,17 +107,16 @@ def _losses(compared: Comparison, rows: int) -> Array | None:
 
 
 def _interval(
-    name: str, first: Comparison, second: Comparison, of: Resampling, rows: Array | None = None
+    name: str, first: Comparison, second: Comparison, of: Resampling, rows: Array
 ) -> tuple[float, float] | None:
-    """Return the interval of the difference of a metric over resamples of all rows, or of those at `rows`."""
+    """Return the interval of the difference of a metric over resamples of the rows at `rows`."""
     if name not in first.steps or name in first.unfit or name in second.unfit:
         return None
     value, targets = first.steps[name][1], Kept(first.targets)
 
     def difference(at: Array) -> float:
-        at = at if rows is None else rows[at]
-        wanted = targets.at(at)
-        return float(value(one.at(at), wanted)) - float(value(other.at(at), wanted))
+        wanted = targets.at(rows[at])
+        return float(value(one.at(rows[at]), wanted)) - float(value(other.at(rows[at]), wanted))
 
     try:
         one, other = first.kept_for(name), second.kept_for(name)

@@ -98,7 +98,7 @@ class Split:
         """
         places = np.arange(self.rows)
         if only is not None:
-            places = np.flatnonzero(np.isin(places if self.chosen is None else self.chosen, list(only)))
+            places = np.flatnonzero(np.isin(self.places, list(only)))
         if not len(places):
             raise RefusalError("No row is left to compare on.", "Compare after new rows have come.")
         columns = [*self.inputs.values(), *([] if self.target is None else [self.target])]
@@ -111,6 +111,12 @@ class Split:
         target = None if self.target is None else replace(self.target, order=order)
         groups = None if self.groups is None else self.groups[order]
         return replace(self, rows=len(order), inputs=inputs, target=target, groups=groups, order=order)
+
+    @property
+    def places(self) -> Array:
+        """Places in the split of the rows, (rows,), in their order here."""
+        order = np.arange(self.rows) if self.order is None else self.order
+        return order if self.chosen is None else self.chosen[order]
 
     @property
     def ranked(self) -> Array | None:

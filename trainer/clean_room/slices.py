@@ -98,9 +98,14 @@ def _reported(wanted: Mapping[str, Any], split: Split, compared: Sequence[Compar
 
 
 def rows_in(wanted: Mapping[str, Any], split: Split) -> Array | str:
-    """Return the indices of a slice's rows, (chosen,), or why there is none."""
+    """Return the indices of a slice's rows, (chosen,), or why there is none.
+
+    A slice has `tests` of columns, all of which hold in its rows, or the `places` of its rows in the split.
+    """
     chosen = np.ones(split.rows, dtype=bool)
-    for test in wanted["tests"]:
+    if "places" in wanted:
+        chosen &= np.isin(split.places, wanted["places"])
+    for test in wanted.get("tests") or []:
         column = _column(test, split)
         if column is None:
             return f"the rows have no column {test['name']}"

@@ -201,15 +201,10 @@ def rows_moved(earlier: SplitRows, before: Path, now: SplitRows, after: Path) ->
     """
     if not (earlier.kept and now.kept):
         return None
-    level = max(earlier.level, now.level)
-    records = [_drawn(one.read(folder), level) for one, folder in ((earlier, before), (now, after))]
-    by, *keys = "content", _part("content"), _part("content")  # of many rows some are drawn, by it
-    if level == 0:
-        known = zip(records, (earlier, now), strict=True)
-        by, *keys = known_by(*(Known([*chain(*rows.values())], one.columns, one.source) for rows, one in known))
-    pairs = [*zip(records, keys, strict=True)]
-    old, new = ({name: set(map(key, rows)) for name, rows in found.items()} for found, key in pairs)
-    old_rows, new_rows = (_contents(found, key) for found, key in pairs)
+    level, *both_plans = _both(earlier, before, now, after)
+    by = both_plans[0].by
+    old, new = ({name: set(map(one.key, rows)) for name, rows in one.rows.items()} for one in both_plans)
+    old_rows, new_rows = (_contents(one.rows, one.key) for one in both_plans)
     both = old_rows.keys() & new_rows.keys()
 
     def moved(one: str, split: str) -> int:  # rows that only their targets tell apart may have been in both before
@@ -230,6 +225,27 @@ def rows_moved(earlier: SplitRows, before: Path, now: SplitRows, after: Path) ->
     )
 
 
+class Became(NamedTuple):
+    """What became of the different rows that tested an earlier plan; of large data, of those that are recorded."""
+
+    same: int = 0
+    """Test rows still, with the same target and the same cells in the columns of the earlier plan."""
+    moved: int = 0
+    """The same, and for training or validation now."""
+    relabelled: int = 0
+    """With another target."""
+    changed: int = 0
+    """With other cells."""
+    columns: tuple[str, ...] = ()
+    """Columns that hold other cells in them."""
+    gone: int = 0
+
+    @property
+    def all(self) -> int:
+        """How many there were."""
+        return self.same + self.moved + self.relabelled + self.changed + self.gone
+
+
 class Unseen(NamedTuple):
     """The held-out rows of a plan that an earlier one has not for training."""
 
@@ -237,14 +253,11 @@ class Unseen(NamedTuple):
     """Indices in each split; {}: all of its rows. Of large data, those among the rows that are recorded."""
     seen: dict[str, int]
     """How many the earlier plan has for training, by split; estimated where rows were drawn."""
-    tested: int = 0
-    """Recorded test rows of the earlier plan."""
-    tested_still: int = 0
-    """How many of them the later plan has for testing, too, with the same target."""
-    relabelled: int = 0
-    """How many of them the later plan has with other targets alone, in whichever split."""
+    tested: Became = Became()
+    are_drawn: bool = False
+    """Whether only a drawn part of the rows is recorded."""
     kept: tuple[int, ...] = ()
-    """Indices in the later test split of those that test it still, each once; empty where indices are not recorded."""
+    """Indices in the later test split of the same test rows, each once; empty where indices are not recorded."""
 
 
 def rows_unseen(earlier: SplitRows, before: Path, now: SplitRows, after: Path) -> Unseen | None:
@@ -257,39 +270,112 @@ def rows_unseen(earlier: SplitRows, before: Path, now: SplitRows, after: Path) -
     """
     if not (earlier.kept and now.kept):
         return None
-    level = max(earlier.level, now.level)
-    old, new = (_drawn(one.read(folder), level) for one, folder in ((earlier, before), (now, after)))
-    first, second = (
-        Known([*chain(*rows.values())], one.columns, one.source) for rows, one in ((old, earlier), (new, now))
-    )
-    by, was, is_now = "content", _part("content"), _part("content")
-    if level == 0:
-        by, was, is_now = known_by(first, second)
-    elif _shared(first, second, (was, is_now)) < FOUND_AGAIN * len(set(map(was, first.records))):
+    level, old, new = _both(earlier, before, now, after)
+    keys = set(map(old.key, old.known.records))
+    if level and len(keys & set(map(new.key, new.known.records))) < FOUND_AGAIN * len(keys):
         return None
-    trained = set(map(was, old["train"]))
-    unseen = {name: [one for one in new[name] if is_now(one) not in trained] for name in ORDER[1:]}
-    seen = {name: (len(new[name]) - len(rows)) << level for name, rows in unseen.items()}
-    of_old, of_new = _targets(by, first, second)
-    tested = {(was(one), of_old(one)) for one in old["test"]}
-    now_there = {(is_now(one), of_new(one)) for one in second.records}
-    still = {pair: one for one in unseen["test"] if (pair := (is_now(one), of_new(one))) in tested}
-    relabelled = len({key for key, _ in tested - now_there} & {key for key, _ in now_there})
+    trained = set(map(old.key, old.rows["train"]))
+    unseen = {name: [one for one in new.rows[name] if new.key(one) not in trained] for name in ORDER[1:]}
+    seen = {name: (len(new.rows[name]) - len(rows)) << level for name, rows in unseen.items()}
+    names, have_targets = _other_columns(old, new), TARGET in earlier.columns and TARGET in now.columns
+    was, is_now = (_held(one, names, have_targets=have_targets) for one in (old, new))
+    tested = {pair for one in old.rows["test"] if (pair := was(one))[0] not in trained}
+    still = {pair: one for one in unseen["test"] if (pair := is_now(one)) in tested}
+    became = _became(tested, still.keys(), map(is_now, new.known.records), names)
     is_all = level == 0 and not any(seen.values())
     if INDEX not in now.columns:
-        return Unseen({}, seen, len(tested), len(still), relabelled) if is_all else None
+        return Unseen({}, seen, became, level > 0) if is_all else None
     cell = _cells(now.columns, [INDEX])
-    index = {name: sorted(int.from_bytes(cell(one), "big") for one in rows) for name, rows in unseen.items()}
-    kept = tuple(sorted(int.from_bytes(cell(one), "big") for one in still.values()))
-    return Unseen({} if is_all else index, seen, len(tested), len(still), relabelled, kept)
+    index, kept = (
+        {name: sorted(int.from_bytes(cell(one), "big") for one in rows) for name, rows in found.items()}
+        for found in (unseen, {"test": still.values()})
+    )
+    return Unseen({} if is_all else index, seen, became, level > 0, tuple(kept["test"]))
 
 
-def _targets(by: str, first: Known, second: Known) -> tuple[Key, Key]:
-    """Return what a record of either has of the row's target: else whoever edits targets chooses who is right."""
-    if TARGET in first.columns and TARGET in second.columns:
-        return _cells(first.columns, [TARGET]), _cells(second.columns, [TARGET])
-    part = _part("content") if by == "inputs" else _cells([], [])
-    return part, part
+class Held(NamedTuple):
+    """What a row holds beside that by which it is known.
+
+    Whoever edits targets chooses who is right, and whoever turns or scales a column, who can read it.
+    """
+
+    target: bytes
+    cells: bytes
+
+    def cell(self, place: int) -> bytes:
+        """Return one of the cells."""
+        return self.cells[CELL * place : CELL * (place + 1)]
+
+
+def _held(plan: _Plan, names: list[str], *, have_targets: bool) -> Callable[[bytes], tuple[bytes, Held]]:
+    """Return what reads of a plan's record its key, and its target and cells in these columns."""
+    cells = _cells(plan.known.columns, names)
+    target = _part("content") if plan.by == "inputs" else _cells([], [])
+    if have_targets:
+        target = _cells(plan.known.columns, [TARGET])
+    return lambda record: (plan.key(record), Held(target(record), cells(record)))
+
+
+def _other_columns(old: _Plan, new: _Plan) -> list[str]:
+    """Return the columns in which a row may hold another cell: none of the same inputs, or in the same file."""
+    both = [name for name in old.known.columns if name in new.known.columns and name not in {TARGET, INDEX}]
+    return both if old.by == "cells" else []
+
+
+def _became(
+    tested: set[tuple[bytes, Held]],
+    still: Collection[tuple[bytes, Held]],
+    now: Iterable[tuple[bytes, Held]],
+    names: Sequence[str],
+) -> Became:
+    """Count what became of the rows that tested a plan.
+
+    Args:
+        tested: keys, and what these rows held.
+        still: those of them that are test rows as they were.
+        now: of all rows now.
+        names: of the columns whose cells are held.
+    """
+    there: dict[bytes, list[Held]] = {}
+    for key, held in now:
+        there.setdefault(key, []).append(held)
+    counts, columns = dict.fromkeys(("same", "moved", "relabelled", "changed", "gone"), 0), set[str]()
+    for key, held in tested:
+        found = there.get(key, [])
+        alike = [one for one in found if one.target == held.target]
+        if (key, held) in still:
+            counts["same"] += 1
+        elif held in found:
+            counts["moved"] += 1
+        elif alike:
+            counts["changed"] += 1
+            columns |= {name for place, name in enumerate(names) if alike[0].cell(place) != held.cell(place)}
+        else:
+            counts["relabelled" if found else "gone"] += 1
+    return Became(**counts, columns=tuple(name for name in names if name in columns))
+
+
+class _Plan(NamedTuple):
+    """One of two records of rows, and how its rows are known in the other."""
+
+    rows: Rows
+    known: Known
+    by: str
+    key: Key
+
+
+def _both(earlier: SplitRows, before: Path, now: SplitRows, after: Path) -> tuple[int, _Plan, _Plan]:
+    """Return the level at which rows of both are drawn, and both. Raises IntegrityError for a changed file."""
+    level = max(earlier.level, now.level)
+    rows = [_drawn(one.read(folder), level) for one, folder in ((earlier, before), (now, after))]
+    known = [
+        Known([*chain(*found.values())], one.columns, one.source)
+        for found, one in zip(rows, (earlier, now), strict=True)
+    ]
+    by, was, is_now = "content", _part("content"), _part("content")  # of many rows some are drawn, by it
+    if level == 0:
+        by, was, is_now = known_by(*known)
+    return level, _Plan(rows[0], known[0], by, was), _Plan(rows[1], known[1], by, is_now)
 
 
 def _contents(found: Rows, key: Key) -> dict[bytes, set[bytes]]:

@@ -18,8 +18,10 @@ from trainwright.tools import projects, registry
 from trainwright.tools.ledger import ProjectFacts, entries
 from trainwright.tools.ledger.events import ModelRegistered
 from trainwright.tools.owner import Grantor, decide
+from trainwright.tools.registry.versions import registered
 from trainwright.tools.verification import verify_workspace
 from trainwright.tools.workspace import Workspace
+from trainwright.tools.workspace.records import get_project
 from trainwright.trainer.base.canonical import digest_bytes, digest_path
 from trainwright.trainer.base.errors import GateRefusedError, IntegrityError, StorageError
 from trainwright.trainer.run.artifacts import FixedRows, Program
@@ -104,12 +106,11 @@ def require_compared(workspace: Workspace) -> None:
     assert test.difference == pytest.approx(test.second["accuracy"] - test.first["accuracy"])
     assert test.interval[0] <= test.difference <= test.interval[1] < 0
     assert test.verdict == "worse"
-    assert compared.tested_still == compared.tested == 30 < test.rows
+    assert str(compared.tested) == "30 of 30 are as they were: test rows"
     own = compared.on_tested
     assert own is not None
-    assert (own.rows, compared.not_as_certified) == (30, "")
-    certified = registry.list_models(workspace, NAME).versions[-1].figures["test"]
-    assert certified.startswith(f"accuracy {own.first['accuracy']:.4g} ")
+    assert (own.rows, own.difference) == (30, pytest.approx(-0.1)), "3 right by v1 alone"
+    assert test.rows > 30
     assert compared.next is not None
     assert compared.next.tool == "models"
     assert sum(int(told.rpartition(" of ")[2]) for told in test.by_class.values()) == test.rows
@@ -168,6 +169,22 @@ def test_a_worse_release_is_refused_on_rows_that_neither_trained_on_and_goes_in_
     report = verify_workspace(workspace.path)
     assert (report.problems, report.checked["promotions"], report.checked["served"]) == ([], 3, 3)
     spoil(workspace)
+    weigh_the_loss_otherwise(workspace)
+
+
+def weigh_the_loss_otherwise(workspace: Workspace) -> None:
+    """Versions of two losses are not compared by the loss: the later run's configuration and the goal say so."""
+    with workspace.session() as session:
+        get_project(session, NAME).goal = {"metric": "loss", "direction": "minimize", "target": 1.0}
+    assert registry.compare_models(workspace, NAME, "v1", "v2").not_compared is None
+    with workspace.snapshot() as session:
+        run = registered(session, workspace, NAME).model(2).run_id
+    path = workspace.run_directory(NAME, run).path / "run.json"
+    smoothed = '"loss": {"use": "cross_entropy", "args": {"label_smoothing": 0.5}}'
+    path.write_text(path.read_text().replace('"loss": "cross_entropy"', smoothed))
+    told = registry.compare_models(workspace, NAME, "v1", "v2").not_compared
+    assert told is not None
+    assert told.startswith("loss is of another loss in v1")
 
 
 def spoil(workspace: Workspace) -> None:

@@ -110,6 +110,25 @@ def test_two_programs_are_compared_in_a_slice(room: Room) -> None:
     assert low < found["x>0"]["differences"]["accuracy"] < high
 
 
+def test_two_programs_are_compared_on_rows_by_their_places_in_one_split(room: Room) -> None:
+    other = np.random.default_rng(7).normal(size=(4, 3)).astype(np.float32)
+    places = [*range(3, 60, 2)]
+    slices = [
+        {"name": "kept", "split": "validation", "places": places},
+        {"name": "none", "split": "test", "places": places},
+    ]
+    room.order |= {"beside": room.program(other, name="other.onnx"), "paired_slices": slices}
+    right = [logits.argmax(1) == room.targets for logits in (room.logits, room.inputs @ other)]
+    for only in (None, [*range(3, 90)]):
+        room.order["only"] = {} if only is None else {"validation": only}
+        found = room.validation()["beside"]["paired"]["slices"]
+        assert found.keys() == {"kept"}
+        kept = found["kept"]
+        assert kept["rows"] == len(places)
+        assert kept["differences"]["accuracy"] == pytest.approx(right[0][places].mean() - right[1][places].mean())
+        assert kept["loss"]["mean"] == pytest.approx(kept["differences"]["loss"])
+
+
 def test_a_program_that_cannot_take_the_rows_is_a_problem_of_its_own(room: Room) -> None:
     room.order["beside"] = room.program(np.ones((7, 3), dtype=np.float32), name="other.onnx")
     found = room.validation()

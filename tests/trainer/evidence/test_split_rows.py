@@ -16,7 +16,7 @@ from trainwright.trainer.data.splits import Splits
 from trainwright.trainer.data.tensors import TensorSamples
 from trainwright.trainer.evidence import split_rows as recording
 from trainwright.trainer.evidence.split_rows import record_split_rows
-from trainwright.trainer.run.split_rows import RowsMoved, SplitRows, Unseen, rows_moved, rows_unseen
+from trainwright.trainer.run.split_rows import Became, RowsMoved, SplitRows, Unseen, rows_moved, rows_unseen
 
 pytestmark = pytest.mark.requirement("REPRO-4")
 DIGITS = {"model": {"use": "mlp"}, "data": {"use": "digits"}}
@@ -167,15 +167,43 @@ def test_rows_that_an_earlier_plan_trained_on_are_left_out_by_their_index(tmp_pa
     tests = [
         {float(one.samples["test"][at][0][0]) for at in range(len(one.samples["test"]))} for one in (before, after)
     ]
-    assert (unseen.tested, unseen.tested_still) == (len(tests[0]), len(tests[0] & tests[1]))
-    assert unseen.tested_still < unseen.tested
-    assert unseen.relabelled == 0
+    same = len(tests[0] & tests[1])
+    assert unseen.tested == Became(same=same, moved=len(tests[0]) - same)
+    assert unseen.tested.moved > 0
     assert {float(after.samples["test"][at][0][0]) for at in unseen.kept} == tests[0] & tests[1]
-    same = table(0, 300)
-    assert unseen_values(same, same, tmp_path / "same", make_run)[2] == Unseen(
-        {}, {"validation": 0, "test": 0}, len(same.samples["test"]), len(same.samples["test"]),
-        kept=tuple(range(len(same.samples["test"]))),
-    )  # fmt: skip
+    held = table(0, 300)
+    size = len(held.samples["test"])
+    assert unseen_values(held, held, tmp_path / "same", make_run)[2] == Unseen(
+        {}, {"validation": 0, "test": 0}, Became(same=size), kept=tuple(range(size))
+    )
+
+
+def test_it_is_told_what_became_of_the_rows_that_tested_an_earlier_plan(tmp_path: Path, make_run: Any) -> None:
+    of_csv = {"model": {"use": "mlp"}, "data": {"use": "csv", "args": {"path": "rows.csv", "target": "y"}}}
+    rows = [[f"{row / 7:.4f}", f"{row % 11 + 3}.5", f"{row % 2}"] for row in range(300)]
+
+    def became(changed: list[list[str]], name: str) -> Became:
+        found = []
+        for part, lines in enumerate((rows, changed)):
+            (tmp_path / "rows.csv").write_text("a,b,y\n" + "".join(f"{','.join(line)}\n" for line in lines))
+            args = {"path": "rows.csv", "target": "y"}
+            splits = from_loaded(load_source("csv", args, tmp_path, SplitSection()), SplitSection(), source="csv")
+            found.append(recorded(splits, tmp_path / f"{name}{part}", make_run, of_csv))
+        unseen = rows_unseen(*found[0], *found[1])
+        assert unseen is not None
+        assert len(unseen.kept) == unseen.tested.same
+        return unseen.tested
+
+    grown = became([*rows, ["99", "1", "0"]], "grown")
+    size = grown.same + grown.moved
+    assert grown.all == size > 20
+    scaled = [[a, f"{float(b) * 1.15:.6f}", y] for a, b, y in rows]
+    assert became(scaled, "scaled") == Became(changed=size, columns=("b",))
+    turned = [[a, b, str(1 - int(y))] for a, b, y in scaled]
+    assert became(turned, "turned") == Became(relabelled=size)
+    gone = became(scaled[150:], "gone")
+    assert gone.gone + gone.changed == size
+    assert min(gone.gone, gone.changed) > 0
 
 
 def test_a_test_row_with_another_target_is_no_test_row_still(tmp_path: Path, make_run: Any) -> None:
@@ -186,10 +214,10 @@ def test_a_test_row_with_another_target_is_no_test_row_still(tmp_path: Path, mak
     *_, unseen = unseen_values(before, after, tmp_path, make_run)
     tests = [{float(row[0][0]) for row in (one.samples["test"][at] for at in range(len(one.samples["test"])))}
              for one in (before, after)]  # fmt: skip
-    assert unseen.tested == len(tests[0])
+    assert unseen.tested.all == len(tests[0])
     still = {one for one in tests[0] & tests[1] if one >= 100}
-    assert unseen.tested_still == len(still) < len(tests[0] & tests[1])
-    assert unseen.relabelled == len({one for one in tests[0] if one < 100})
+    assert unseen.tested.same == len(still) < len(tests[0] & tests[1])
+    assert unseen.tested.relabelled == len({one for one in tests[0] if one < 100})
     assert sorted(float(after.samples["test"][at][0][0]) for at in unseen.kept) == sorted(still), "of equal rows one"
 
 
