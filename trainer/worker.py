@@ -168,7 +168,7 @@ def _work(
             child.kill()
         reason = stop.reason
     except BaseException as error:  # noqa: BLE001 - the last record must be written after any error
-        _end_copy_of(process)
+        guard.end_copy_of(process)
         stop.hear_nothing_more()
         ballast.drop()
         if placement is not None and is_lost_peer(error):
@@ -180,18 +180,12 @@ def _work(
             return 1
         _fail(run, specification, heartbeat, error)
         return 1
-    _end_copy_of(process)
+    guard.end_copy_of(process)
     stop.hear_nothing_more()
     ballast.drop()
     finished = reason in {"completed", "early_stopping", "max_steps"}
     heartbeat.end(RunState.COMPLETED if finished else RunState.STOPPED, stop_reason=reason)
     return 0
-
-
-def _end_copy_of(process: int) -> None:
-    """End a fork that user code has let go on here, as a second worker of the run; in the worker nothing happens."""
-    if os.getpid() != process:
-        os._exit(1)
 
 
 def _fix_rows(run: RunDirectory, specification: RunSpecification, attempt: int, stop: StopRequest) -> None:

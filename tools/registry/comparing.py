@@ -35,6 +35,8 @@ KEPT = "(kept)"
 """Name of the slice of the rows that tested the earlier version."""
 MIN_ROWS = 30
 """Of a part of the rows, for it to show anything."""
+ROWS_KEPT = 0.95
+"""Share of the earlier version's test rows that the later one keeps; a few may have been deleted."""
 WORDS: dict[Word, str] = {word: word for word in (BETTER, WORSE, ALIKE)}
 
 
@@ -86,6 +88,11 @@ class KeptRows(BaseModel):
     """The others, by what became of them."""
     are_drawn: bool = False
     """Whether these are the recorded ones of large data."""
+
+    @property
+    def are_enough(self) -> bool:
+        """Whether so many are kept that nobody could have picked rows, targets or values for the later version."""
+        return self.kept >= ROWS_KEPT * self.rows
 
     def __str__(self) -> str:
         """In words: `58 of 60 are as they were, 2 have another target: test rows`."""
@@ -141,10 +148,12 @@ class Comparison(Answer):
 
     def _on_tested(self, verdict: str) -> str:
         """Return what the rows that tested the earlier version say where it is another thing; '' where they agree."""
-        own = self.on_tested
+        own, told = self.on_tested, ""
+        if self.tested is not None and not self.tested.are_enough:
+            told = f" But {self.tested} of {self.earlier}."
         if own is None or own.verdict == verdict or own.verdict not in {BETTER, WORSE}:
-            return ""
-        return f" On the {own.rows} rows that tested {self.earlier} it is {own.verdict}: {own.between()}."
+            return told
+        return f" On the {own.rows} rows that tested {self.earlier} it is {own.verdict}: {own.between()}.{told}"
 
 
 class Side(NamedTuple):
@@ -228,6 +237,9 @@ def followed_by(answer: Comparison) -> NextCall:
     """Return the call that follows: the split that decides is the test split where there is one."""
     project, decides, names = answer.project, answer.deciding(), [answer.first, answer.second]
     own = answer.on_tested.verdict if answer.on_tested is not None else BETTER
+    if answer.tested is not None and not answer.tested.are_enough:
+        why = f"rows that tested {answer.earlier} are not as they were: the figures do not compare the models alone"
+        return NextCall(tool="models", arguments={"project": project}, why=why)
     if answer.splits[decides].verdict != BETTER or own == WORSE:
         why = f"{decides} does not show {names[1]} to be better, so that {names[0]} may stay"
         return NextCall(tool="models", arguments={"project": project}, why=why)

@@ -13,7 +13,7 @@ from trainwright.tools.ledger.aliases import ARCHIVED, PRODUCTION, archived_afte
 from trainwright.tools.ledger.events import ModelPromoted
 from trainwright.tools.owner import Grant, ask, granted
 from trainwright.tools.owner.request import how_to_grant
-from trainwright.tools.registry.comparing import MIN_ROWS, Comparison, Difference, OnRows, compare_models
+from trainwright.tools.registry.comparing import MIN_ROWS, ROWS_KEPT, Comparison, Difference, OnRows, compare_models
 from trainwright.tools.registry.registering import require_unchanged
 from trainwright.tools.registry.versions import Registered, model_folder, registered
 from trainwright.tools.workspace.records import get_project, get_run
@@ -31,8 +31,6 @@ RESERVED = {"latest", "previous"}
 DOCUMENT = "phases/promotion.md"
 NOT_COMPARED = "not_worse"
 ON_TESTED = "not_worse_on_kept_rows"
-ROWS_KEPT = 0.95
-"""Share of the earlier version's test rows that the later one keeps; a few may have been deleted."""
 
 
 class PromotionCheck(NamedTuple):
@@ -224,8 +222,8 @@ def _of_rows(compared: Comparison) -> list[PromotionCheck]:
     if compared.tested is None or compared.rows_of != compared.second:
         return []
     required = f"at least {100 * ROWS_KEPT:g} %, with the same targets and the same values in its columns"
-    are_kept = compared.tested.kept >= ROWS_KEPT * compared.tested.rows
-    return [PromotionCheck("rows_kept", f"{compared.tested} of {compared.earlier}", required, are_kept)]
+    told = f"{compared.tested} of {compared.earlier}"
+    return [PromotionCheck("rows_kept", told, required, compared.tested.are_enough)]
 
 
 def _holds(one: Difference, compared: Comparison, max_drop: float | None, maximize: bool) -> bool:

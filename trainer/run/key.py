@@ -33,7 +33,8 @@ class RunKey:
     """The secret half, and until the worker forgets them the secrets of the rows that planning fixes.
 
     All come from one seed: the run's key, the one-time key that signs fixed rows, and what draws a sample of them. A
-    worker forgets the seed before it imports user code, so that no code in it can sign other rows.
+    worker forgets the seed before it imports user code, so that no code in it can sign other rows. What Python itself
+    loads first could (a sitecustomize on the server's path): whoever can put it there owns the server.
     """
 
     def __init__(self, seed: bytes | bytearray) -> None:

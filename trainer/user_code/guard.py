@@ -54,14 +54,21 @@ def install() -> None:
     os._exit = guarded_exit  # type: ignore[assignment]
 
 
+def end_copy_of(process: int) -> None:
+    """End a fork that user code has let return, as a second worker of the run; in the process nothing happens."""
+    if os.getpid() != process:
+        sys.stderr.write("A process that user code forked returned from it: it was ended, and the run goes on.\n")
+        _real_exit(1)
+
+
 @contextmanager
 def user_code(what: str, code_root: Path) -> Iterator[None]:
-    """Run user code, on its clock; `what` names it in the error ("model `net.py:Net`").
+    """Run user code, on its clock; `what` names it in the error ("model `net.py:Net`"). A fork does not return from it.
 
     Raises:
         UserCodeError: it raised or tried to leave the process. Errors of ours pass through unchanged.
     """
-    argv = sys.argv
+    argv, process = sys.argv, os.getpid()
     sys.argv = [str(code_root / "worker")]
     try:
         with clock.of(what):
@@ -87,6 +94,7 @@ def user_code(what: str, code_root: Path) -> Iterator[None]:
             details={"exception": type(error).__name__},
         ) from error
     finally:
+        end_copy_of(process)
         sys.argv = argv
 
 

@@ -209,6 +209,8 @@ def test_a_later_version_keeps_the_rows_that_tested_the_one_it_is_to_replace() -
         ("rows_kept", "94 of 100 are as they were, 6 are gone: test rows of v1"),
     ]
     assert failed(beside(tested=KeptRows(rows=100, kept=95, instead={"are gone": 5}))) == []
+    assert gone.in_words().endswith("But 94 of 100 are as they were, 6 are gone: test rows of v1.")
+    assert "not as they were" in comparing.followed_by(gone).why
     older = gone.model_copy(update={"rows_of": "v1", "slices_gone": []})
     assert failed(older) == [], "rows of the version in production favour no older one"
 

@@ -107,6 +107,22 @@ def test_a_crash_by_a_signal_leaves_its_name_in_the_log_and_the_stage_it_came_in
     assert "Fatal Python error: Aborted" in run.log.read_text()
 
 
+@pytest.mark.requirement("TRAIN-1")
+@pytest.mark.parametrize(
+    "where",
+    [
+        "import os; os.fork()",
+        "class Net(Net):\n    n = 0\n    def forward(self, x):\n        Net.n += 1\n        if Net.n == 6: os.fork()\n        return super().forward(x)",
+    ],
+    ids=["import", "forward"],
+)
+def test_a_process_that_user_code_forks_is_no_second_worker(where: str, ended: Any) -> None:
+    run = ended(f"import os\n{where}")
+    assert run.status().state is RunState.COMPLETED
+    assert [event.kind for event in run.events()].count("ended") == 1
+    assert "user code forked" in run.log.read_text()
+
+
 LEFT_BEHIND = """
 import threading
 def stay(): threading.Event().wait()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import os
 import time
 from collections import deque
 from collections.abc import Sequence
@@ -21,6 +22,7 @@ from trainwright.trainer.reproducibility import determinism
 from trainwright.trainer.run.metrics import MetricStore
 from trainwright.trainer.supervision.heartbeat import Heartbeat
 from trainwright.trainer.supervision.sampling import SystemSampler
+from trainwright.trainer.user_code import guard
 
 FLUSH_SECONDS = 1.0
 MAX_ROWS_WAITING = 4096
@@ -213,7 +215,7 @@ class Reporter(Observer):
     """Reports the position to the heartbeat, and each epoch to the event log."""
 
     def __init__(self, heartbeat: Heartbeat) -> None:
-        self.heartbeat = heartbeat
+        self.heartbeat, self.process = heartbeat, os.getpid()
 
     def start(self, session: Session) -> None:
         """Show the position and the plan."""
@@ -226,6 +228,7 @@ class Reporter(Observer):
 
     def step(self, session: Session, result: StepResult) -> None:  # noqa: ARG002 - the moment's form
         """Keep the position; the heartbeat thread writes it."""
+        guard.end_copy_of(self.process)
         self.heartbeat.step = result.step
 
     def epoch(self, session: Session, result: EpochResult) -> None:
