@@ -56,6 +56,11 @@ MAX_ROWS = 30
 MAX_CHARACTERS = 90
 """Of the line of use in the head."""
 MAX_INPUTS = 10
+OPENED = {
+    "model.pt2": 'torch.export.load("model.pt2").module()',
+    "model.torchscript.pt": 'torch.jit.load("model.torchscript.pt")',
+}
+"""How PyTorch opens a program."""
 FOLDERS = ("evaluation/", "pictures/", "rows/")
 """Below the model's folder, named without their files."""
 UNCERTIFIED = " (reported by the training process)"
@@ -153,6 +158,7 @@ def model_card(
         onnx=found.onnx,
         variants=variant_lines(evidence.export.evaluation, evidence.goal),
         skew=found.skew,
+        programs=[(name, OPENED[name], parity) for name, parity in found.programs.items()],
         loaded=found.loaded,
         prediction=prediction,
         command=_command(prediction),

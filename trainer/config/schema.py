@@ -217,12 +217,15 @@ class ReproducibilitySection(Section):
     """CPU threads of one worker. The number changes the result's last bits, so it is part of the record."""
 
 
+Format = Literal["safetensors", "onnx", "torch_export", "torchscript"]
+USUAL_FORMATS: list[Format] = ["safetensors", "onnx"]
+
+
 class DeploymentSection(Section):
     """Formats that the final model is exported to (CONF-4)."""
 
-    formats: Annotated[list[Literal["safetensors", "onnx"]], Field(min_length=1)] = Field(
-        default_factory=lambda: ["safetensors", "onnx"]  # type: ignore[arg-type]
-    )
+    formats: Annotated[list[Format], Field(min_length=1)] = Field(default_factory=USUAL_FORMATS.copy)
+    """The weights are always there; without onnx a program of torch.export is what is evaluated, where there is one."""
     onnx_tolerance: PositiveFloat = 1e-4
     """Largest difference between the ONNX file's outputs and the model's, times the largest output where above 1."""
     variants: list[Literal["fp16", "int8"]] = Field(default_factory=list)

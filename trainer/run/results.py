@@ -167,6 +167,8 @@ class Export(Part, file="export"):
     library: dict[str, Any] | None = None
     adapter: AdapterExport | None = None
     onnx: Onnx | None = None
+    programs: dict[str, Parity] = {}
+    """By file: programs for those who run PyTorch, compared with the model beside the evaluated one."""
     variants: list[Variant] = []
     """Of the ONNX program; the clean room evaluates them on the validation rows."""
     skew: Skew | None = None

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import random
+import shlex
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -50,7 +54,12 @@ def release_worse(workspace: Workspace) -> None:
     projects.configure(
         workspace,
         NAME,
-        changes={"training.epochs": 2, "optimizer.learning_rate": 0.013, "evaluation_gate.slices": SLICES},
+        changes={
+            "training.epochs": 2,
+            "optimizer.learning_rate": 0.013,
+            "evaluation_gate.slices": SLICES,
+            "deployment.formats": ["safetensors", "onnx", "torchscript"],
+        },
         begin_release=True,
         reason="new rows",
     )
@@ -123,6 +132,18 @@ def require_compared(workspace: Workspace) -> None:
     assert (back.verdict, back.interval) == ("better", pytest.approx([-test.interval[1], -test.interval[0]]))
 
 
+def require_same_program_for_pytorch(folder: Path) -> None:
+    """The card's line opens the program that was asked for, and it answers as the certified one."""
+    (line,) = (one for one in (folder / "README.md").read_text().splitlines() if "torch.jit.load" in one)
+    asked = "print(model(torch.tensor([[5.1, 3.5, 1.4, 0.2]])).tolist())"
+    command = shlex.split(line)
+    command[0], command[-1] = sys.executable, f"{command[-1]}; {asked}"
+    found = json.loads(subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True).stdout)
+    program = onnxruntime.InferenceSession(folder / "model.onnx")
+    (outputs,) = program.run(None, {program.get_inputs()[0].name: np.array([[5.1, 3.5, 1.4, 0.2]], np.float32)})
+    assert found[0] == pytest.approx(outputs[0].tolist(), rel=1e-4)
+
+
 @pytest.mark.requirement("REG-1", "CKPT-6", "GATE-5")
 def test_a_worse_release_is_refused_on_rows_that_neither_trained_on_and_goes_in_by_grant_and_out_again(
     at: At, capsys: pytest.CaptureFixture[str]
@@ -148,6 +169,7 @@ def test_a_worse_release_is_refused_on_rows_that_neither_trained_on_and_goes_in_
     assert moved.beside == registry.compare_models(workspace, NAME, "v1", "v2").in_words()
     assert moved.beside.startswith("v2 is shown worse than v1: accuracy ")
     assert digest_path(Path(moved.folder)) != first
+    require_same_program_for_pytorch(Path(moved.folder))
     assert registry.promote(workspace, NAME, "previous", why="it was worse").version == "v1"
     with pytest.raises(GateRefusedError) as again:
         registry.promote(workspace, NAME, "previous")

@@ -9,9 +9,10 @@ import pytest
 import torch
 
 from trainwright.trainer.base.errors import IntegrityError
+from trainwright.trainer.config.schema import DeploymentSection
 from trainwright.trainer.jobs.export.exporters import FAST
 from trainwright.trainer.jobs.export.inputs import Example
-from trainwright.trainer.jobs.export.program import write_program
+from trainwright.trainer.jobs.export.program import write_others, write_program
 
 pytestmark = pytest.mark.slow
 
@@ -28,6 +29,36 @@ class Scaled(torch.nn.Module):
         outputs = self.layer(inputs[0]) * self.scale
         is_exported = torch.jit.is_tracing()
         return outputs * (1.0 + self.wrong) if is_exported else outputs
+
+
+@pytest.mark.requirement("PHASE-6", "CONF-4")
+def test_programs_for_pytorch_are_written_where_they_are_asked_for_and_held_to_the_models_outputs(
+    tmp_path: Path,
+) -> None:
+    torch.manual_seed(0)
+    rows = Example({"input": torch.randn(16, 64)})
+    model: Any = Scaled(1.0).eval()
+    asked = DeploymentSection(formats=["safetensors", "torch_export", "torchscript"])
+    found = write_others(model, rows, tmp_path, asked)
+    assert [(name, parity.passed, parity.batch_sizes) for name, parity in found.items()] == [
+        ("model.pt2", True, [1, 2, 7, 16]),
+        ("model.torchscript.pt", True, [1, 2, 7, 16]),
+    ]
+    few = torch.randn(5, 64)
+    for opened in (
+        torch.jit.load(tmp_path / "model.torchscript.pt"),
+        torch.export.load(tmp_path / "model.pt2").module(),
+    ):
+        assert torch.allclose(opened(few), model(few), atol=1e-5)
+    assert write_others(model, rows, tmp_path, asked) == {}, "what is evaluated is not written again"
+    assert write_others(model, rows, tmp_path / "usual", DeploymentSection()) == {}
+    with pytest.raises(IntegrityError, match="torchscript: The program written by torch.jit.trace differs") as met:
+        write_others(
+            Scaled(1.0, wrong=0.1).eval(), rows, tmp_path / "wrong", DeploymentSection(formats=["torchscript", "onnx"])
+        )  # type: ignore[arg-type]
+    assert met.value.details["changes"] == {"deployment.formats": ["onnx"]}
+    assert "leave torchscript out of deployment.formats" in met.value.remedy
+    assert not [*(tmp_path / "wrong").iterdir()]
 
 
 @pytest.mark.requirement("PHASE-6", "GATE-6")

@@ -58,7 +58,7 @@ def replay_identical(evidence: Evidence, line: CheckLine) -> Outcome:
 @check("finalization.export_verified")
 def export_verified(evidence: Evidence, line: CheckLine) -> Outcome:
     """The exported files hold the final run's best checkpoint, and ONNX gives the model's outputs."""
-    required = "safetensors identical to the best checkpoint; ONNX within the configured tolerance"
+    required = "safetensors identical to the best checkpoint; programs within the configured tolerance"
     missing = _export_missing(evidence, required)
     if missing is not None:
         return missing
@@ -68,12 +68,13 @@ def export_verified(evidence: Evidence, line: CheckLine) -> Outcome:
     best = {record.digest for record in list_checkpoints(evidence.final.directory) if "best" in record.tags}
     onnx = found.onnx
     is_same = found.checkpoint_digest in best and found.safetensors.reloaded_identical is True
-    is_apart = onnx is not None and not onnx.passed
+    is_apart = any(not program.passed for program in (onnx, *found.programs.values()) if program is not None)
     is_whole = found.adapter is None or found.adapter.is_sound
     sound = is_same and is_whole and not is_apart and not evidence.export.differences
     parity = f"ONNX differs by {onnx.max_abs_difference:.1e} over {onnx.rows_compared} rows" if onnx else "no ONNX"
     adapter = [] if found.adapter is None else [_told(found.adapter)]
-    measured = "; ".join([parity, *adapter, *evidence.export.differences[:2]])
+    others = [f"{name} by {program.max_abs_difference:.1e}" for name, program in found.programs.items()]
+    measured = "; ".join([parity, *others, *adapter, *evidence.export.differences[:2]])
     return passed_if(sound, measured, required, _without_onnx(evidence) if is_apart else _export_again(evidence))
 
 

@@ -141,7 +141,7 @@ def export_tried(evidence: Evidence, line: CheckLine) -> Outcome:
     tolerance, found = deployment.onnx_tolerance, run.part(ExportProbe)
     required = f"an ONNX program with the model's outputs, within {tolerance:g}"
     if "onnx" not in deployment.formats:
-        return not_applicable(f"{', '.join(deployment.formats)} alone is wanted", required)
+        return not_applicable(f"no ONNX is wanted: {', '.join(deployment.formats)}", required)
     if not found:
         return failed("the smoke run left no record of it", required, evidence.start(RunKind.SMOKE))
     if found.reason:

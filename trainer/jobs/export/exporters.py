@@ -1,4 +1,7 @@
-"""Exporters of a serving model: TorchScript's and dynamo's to ONNX, and torch.export's program; each is called back."""
+"""Exporters of a serving model: TorchScript's and dynamo's to ONNX, torch.export's program, a trace in TorchScript.
+
+Each file is called back.
+"""
 
 from __future__ import annotations
 
@@ -25,12 +28,14 @@ from trainwright.trainer.run.results import Onnx
 
 OPSET = 18
 """ONNX operator set of TorchScript's exporter."""
-ONNX, TORCH_EXPORT = "onnx", "torch_export"
+ONNX, TORCH_EXPORT, TORCHSCRIPT = "onnx", "torch_export", "torchscript"
 DATA = ".data"
 """Ends the name of the file with a large program's weights, beside it."""
 LARGEST_BYTES = 2**31 - 2**27
 """Of weights inside an ONNX file: protobuf takes no message of 2 GiB."""
-FAST, DYNAMO, PROGRAM = "TorchScript's exporter", "the dynamo exporter", "torch.export"
+FAST, DYNAMO, PROGRAM, TRACE = "TorchScript's exporter", "the dynamo exporter", "torch.export", "torch.jit.trace"
+FORMS = {FAST: ONNX, DYNAMO: ONNX, PROGRAM: TORCH_EXPORT, TRACE: TORCHSCRIPT}
+"""Form of the file that an exporter writes."""
 
 
 @dataclass(frozen=True)
@@ -69,13 +74,10 @@ def write(exporter: str, serving: Serving, inputs: Inputs, free: Free, path: Pat
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with quiet(), torch.no_grad():
-        {FAST: _fast, DYNAMO: _dynamo, PROGRAM: _program}[exporter](serving, inputs, free, path)
-    return _loaded_program(path) if exporter == PROGRAM else load_onnx(path)
-
-
-def form_of(exporter: str) -> str:
-    """Return the form of the file that an exporter writes."""
-    return TORCH_EXPORT if exporter == PROGRAM else ONNX
+        {FAST: _fast, DYNAMO: _dynamo, PROGRAM: _program, TRACE: _trace}[exporter](serving, inputs, free, path)
+        if exporter == PROGRAM:
+            return _called(torch.export.load(path).module())
+        return _called(torch.jit.load(path)) if exporter == TRACE else load_onnx(path)  # type: ignore[no-untyped-call]
 
 
 def data_of(path: Path) -> Path:
@@ -139,6 +141,12 @@ def _program(serving: Serving, inputs: Inputs, free: Free, path: Path) -> None:
     torch.export.save(program, path)
 
 
+def _trace(serving: Serving, inputs: Inputs, free: Free, path: Path) -> None:  # noqa: ARG001 - it names no sizes
+    """Write what the model computes for these rows: that it does so for others is what the comparison shows."""
+    traced = torch.jit.trace(serving, tuple(inputs.values()), check_trace=False)  # type: ignore[no-untyped-call]
+    torch.jit.save(traced, path)
+
+
 def _archive_parts() -> Any:
     """Return torch's names of an archive's parts; None where it has no such archive."""
     name = "torch.export.pt2_archive"
@@ -162,9 +170,7 @@ def load_onnx(path: Path) -> Call:
     return call
 
 
-def _loaded_program(path: Path) -> Call:
-    module: Any = torch.export.load(path).module()
-
+def _called(module: Any) -> Call:
     def call(inputs: Inputs) -> list[Tensor]:
         with torch.no_grad():
             outputs = module(*inputs.values())

@@ -21,6 +21,7 @@ from trainwright.trainer.base.canonical import sha256_of_file
 from trainwright.trainer.base.errors import ConfigurationError, IntegrityError, NotFoundError, TrainwrightError
 from trainwright.trainer.checkpoints.index import list_checkpoints
 from trainwright.trainer.checkpoints.store import DirectoryStore, LoadedCheckpoint
+from trainwright.trainer.config.schema import DeploymentSection
 from trainwright.trainer.data.tensors import to_device
 from trainwright.trainer.engine.session import DEPLOYED, Session
 from trainwright.trainer.engine.strategy import Strategy
@@ -68,7 +69,13 @@ LENGTHS_MEASURED = 64
 HALF = (torch.float16, torch.bfloat16)
 AT_THE_END = (exporters.FAST, exporters.DYNAMO, exporters.PROGRAM)
 """Order of the exporters at the end of training: the fastest first."""
-FILES = {exporters.ONNX: "model.onnx", exporters.TORCH_EXPORT: "model.pt2"}
+FILES = {
+    exporters.ONNX: "model.onnx",
+    exporters.TORCH_EXPORT: "model.pt2",
+    exporters.TORCHSCRIPT: "model.torchscript.pt",
+}
+FOR_TORCH = {exporters.TORCH_EXPORT: exporters.PROGRAM, exporters.TORCHSCRIPT: exporters.TRACE}
+"""Exporter of each form that is written only where it is asked for."""
 
 
 def export_program(session: Session) -> Program:
@@ -238,7 +245,7 @@ class Written:
         """Return the evidence; paths are below `artifacts`, and a caveat says why figures may differ."""
         beside = [path for path in (exporters.data_of(self.path),) if path.is_file()]
         return Program(
-            form=exporters.form_of(self.exporter),
+            form=exporters.FORMS[self.exporter],
             path=self.path.relative_to(artifacts).as_posix(),
             digest=sha256_of_file(self.path),
             data={path.name: sha256_of_file(path) for path in beside},
@@ -267,7 +274,7 @@ def write_program(serving: Serving, rows: Rows, folder: Path, order: Sequence[st
         raise refusal([("the model", error)], tolerance) from error
     failed: list[tuple[str, Exception | Worst]] = []
     for exporter, free in _attempts(serving, rows, first, order):
-        path = folder / FILES[exporters.form_of(exporter)]
+        path = folder / FILES[exporters.FORMS[exporter]]
         try:
             call = exporters.write(exporter, serving, part(first, 0, TRACED_ROWS), free, path)
         except Exception as error:  # noqa: BLE001 - exporters raise errors of any kind; the next one may do it
@@ -281,6 +288,27 @@ def write_program(serving: Serving, rows: Rows, folder: Path, order: Sequence[st
         for left in (path, exporters.data_of(path)):
             left.unlink(missing_ok=True)
     raise refusal(failed, tolerance)
+
+
+def write_others(serving: Serving, rows: Rows, folder: Path, deployment: DeploymentSection) -> dict[str, Parity]:
+    """Write programs for those who run PyTorch, where they are asked for; return their comparison with the model.
+
+    Raises:
+        ConfigurationError, IntegrityError: one cannot be written, or gives other outputs.
+    """
+    found = {}
+    for form, exporter in FOR_TORCH.items():
+        if form not in deployment.formats or (folder / FILES[form]).is_file():
+            continue
+        try:
+            written = write_program(serving, rows, folder, (exporter,), deployment.onnx_tolerance)
+        except TrainwrightError as error:
+            others = [one for one in deployment.formats if one != form] or ["safetensors"]
+            remedy = f"{error.remedy} Or leave {form} out of deployment.formats."
+            details = error.details | {"changes": {"deployment.formats": others}}
+            raise type(error)(f"{form}: {error.message}", remedy=remedy, details=details) from error
+        found[written.path.name] = written.parity
+    return found
 
 
 def _attempts(serving: Serving, rows: Rows, first: Inputs, order: Sequence[str]) -> Iterator[tuple[str, Free]]:

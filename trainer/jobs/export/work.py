@@ -35,7 +35,7 @@ from trainwright.trainer.jobs.export.library import FOLDER as LIBRARY
 from trainwright.trainer.jobs.export.library import write_library_folder
 from trainwright.trainer.jobs.export.loaded import ship_loader
 from trainwright.trainer.jobs.export.predict import ship_predict
-from trainwright.trainer.jobs.export.program import FILES, best_checkpoint, load_deployed, write_program
+from trainwright.trainer.jobs.export.program import FILES, best_checkpoint, load_deployed, write_others, write_program
 from trainwright.trainer.jobs.export.proof import prove as prove_answers
 from trainwright.trainer.jobs.export.served import Served, rows_to_call_with, served_of
 from trainwright.trainer.jobs.export.serving import Serving
@@ -152,7 +152,7 @@ def _write(
     try:
         rows, are_real = rows_to_call_with(session)
     except ConfigurationError as error:
-        if "onnx" in config.deployment.formats:
+        if set(config.deployment.formats) != {"safetensors"}:
             raise
         uncalled = error
     evidence["adapter"] = export_adapter(session, rows, folder)
@@ -163,6 +163,7 @@ def _write(
         if evidence["onnx"] is not None:
             wanted, artifacts = config.deployment.variants, session.run.artifacts
             evidence["variants"] = write_variants(wanted, folder / FILES[ONNX], artifacts, served.rows)
+        evidence["programs"] = write_others(served.serving, served.rows, folder, config.deployment)
         if (schema := ship_predict(session, served, folder)) is not None:
             evidence["skew"] = prove_answers(session, folder, served, schema)
         evidence["loaded"] = ship_loader(session, served.serving, rows, folder, evidence)
