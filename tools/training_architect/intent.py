@@ -136,6 +136,18 @@ RIVALS = (
     "named as evaluation_gate.reference 'file.py:function', an older model as .baseline"
 )
 
+FORMATS = {
+    "torchscript": any_of(r"torch[- ]?script|torch\.jit"),
+    "torch_export": any_of(r"torch[. ]export|exported program|pt2"),
+}
+"""Programs that are written where they are asked for, by the words for them."""
+WRITTEN = (
+    "{words!r} is written beside model.onnx, and compared with the model, where deployment.formats is "
+    "[safetensors, onnx, {form}]: no run depends on it, so it can be set at any time before the export"
+)
+UNWRITTEN = any_of(r"gguf|core ?ml|tf-?lite|tensor ?flow (?:lite|saved ?model)|tensorrt|openvino|ncnn")
+"""Formats that converters make of what a release has."""
+
 SEARCHED = (
     "{search.words!r} asks for a search: once the baseline is diagnosed, `next` is start_tuning with {trials}, as many "
     "of them as the stated time still holds beside the repetitions over seeds"
@@ -171,11 +183,24 @@ def with_intent(request: PlanRequest, owners: Path | None = None) -> tuple[PlanR
         f"{words!r} is not planned for: nothing in the plan is set by it, so tell the user"
         for words in _unplanned(rest, hardware or "")
     ]
-    if (compared := COMPARED.search(rest)) is not None:
-        said.append(RIVALS.format(words=compared[0]))
+    said += _of_release(rest)
     if (later := asked_later(request.intent, str((request.data or {}).get("args", "")))) is not None:
         said.append(LATER.format(words=later.words))
     return replace(request, hardware=hardware, limits=limits, of_intent=frozenset(read)), noted + said
+
+
+def _of_release(intent: str) -> list[str]:
+    """Return what is to be said of what a release is to have: programs of other forms, something to stand beside."""
+    said = [
+        WRITTEN.format(words=asked[0], form=form)
+        for form, words in FORMATS.items()
+        if (asked := words.search(intent)) is not None
+    ]
+    if (asked := UNWRITTEN.search(intent)) is not None:
+        said.append(f"{asked[0]!r} is not written here: its own converter makes it of model.onnx or transformers/")
+    if (compared := COMPARED.search(intent)) is not None:
+        said.append(RIVALS.format(words=compared[0]))
+    return said
 
 
 def _unplanned(intent: str, hardware: str) -> list[str]:

@@ -143,3 +143,17 @@ def test_what_became_the_target_or_asks_for_a_search_is_not_told_as_unread():
     request, noted = with_intent(read_request(intent="predict the price within 10 %, 6 trials", metric="mape"))
     assert noted == [SEARCHED.format(search=AskedSearch("6 trials", 6), trials="6 trials")]
     assert (request.metric, spoken_goals(request.intent).bare.target) == ("mape", 0.1)
+
+
+@pytest.mark.requirement("ARCH-1", "CONF-4")
+@pytest.mark.parametrize(
+    ("sentence", "told"),
+    [
+        ("and give me TorchScript", "[safetensors, onnx, torchscript]"),
+        ("export with torch.export", "[safetensors, onnx, torch_export]"),
+        ("ship it as gguf for llama.cpp", "'gguf' is not written here"),
+    ],
+)
+def test_a_format_that_is_asked_for_has_its_key_or_is_named_as_not_written(sentence, told):
+    _, (note,) = with_intent(read_request(intent=f"predict the price from flats.csv, {sentence}"))
+    assert told in note
