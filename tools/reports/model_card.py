@@ -174,7 +174,8 @@ def model_card(
         importance=_importance(evidence),
         chosen=evidence.study or len(attempts(evidence)) > 1,
     )
-    return f"---\n{_head(evidence.export, final.data, label, evidence.name)}\n---\n\n{text}"
+    head = _head(evidence.export, final.data, label, evidence.name, prediction.get("widget", []))
+    return f"---\n{head}\n---\n\n{text}"
 
 
 def _wall(evidence: Evidence, final: str) -> str:
@@ -202,8 +203,8 @@ def reported_by_export(found: Export) -> Reported:
     return {split: dict(metrics) for split, metrics in splits.items() if metrics}
 
 
-def _head(export: RunEvidence, data: Data, label: Callable[[str], str], name: str) -> str:
-    """Return the card's metadata for the Hub, as YAML: library, task, and results, certified where they are."""
+def _head(export: RunEvidence, data: Data, label: Callable[[str], str], name: str, widget: list[dict[str, Any]]) -> str:
+    """Return the card's metadata for the Hub, as YAML: library, task, example, results, certified where they are."""
     from huggingface_hub import EvalResult, ModelCardData
 
     found = export.exported
@@ -233,6 +234,7 @@ def _head(export: RunEvidence, data: Data, label: Callable[[str], str], name: st
         pipeline_tag=None if task == "other" else task,
         tags=["trainwright", *(["onnx"] if found.onnx else [])],
         eval_results=results or None,
+        widget=widget or None,
     )
     return str(card.to_yaml())
 

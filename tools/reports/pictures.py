@@ -16,11 +16,12 @@ if TYPE_CHECKING:
     from trainwright.trainer.run import RunDirectory
 
 FOLDER = "pictures"
-OF_ROWS: tuple[Kind, ...] = ("worst_samples",)
+OF_ROWS: tuple[Kind, ...] = ("worst_samples", "forecasts")
 DRAWN: dict[Kind, str] = {
     "calibration": "Predictions beside what was true: how often a probability is right, how far off a number is",
     "confusion": "Classes as they are and as predicted",
     "worst_samples": "The rows with the largest losses",
+    "forecasts": "Forecasts beside what came: windows spread over the time, the best, the median and the worst",
 }
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from trainwright.tools.figures.drawing import draw
+from trainwright.tools.reports.pictures import draw_pictures
 from trainwright.trainer.base.errors import NotFoundError
 from trainwright.trainer.run.evaluation import Forecasts, ShownWindow
 
@@ -91,3 +92,12 @@ def test_a_run_of_no_series_is_told_what_shows_its_rows(make_run, tmp_path):
 def test_a_run_of_a_series_that_recorded_none_is_told_why(make_run, tmp_path):
     with pytest.raises(NotFoundError, match="before they were recorded"):
         draw("forecasts", [make_run(data=SERIES).run], tmp_path / "a.png")
+
+
+def test_a_card_shows_forecasts_where_rows_are_shared(windows, tmp_path):
+    run = windows()
+    shared = [one.path for one in draw_pictures(run, "run", tmp_path / "shared", shares_rows=True)]
+    assert "pictures/forecasts.png" in shared
+    assert "pictures/worst_samples.png" in shared
+    kept = [one.path for one in draw_pictures(run, "run", tmp_path / "kept", shares_rows=False)]
+    assert set(shared) - set(kept) == {"pictures/forecasts.png", "pictures/worst_samples.png"}

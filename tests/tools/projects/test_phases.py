@@ -267,6 +267,9 @@ def test_the_final_model_holds_everything_and_onnx_gives_its_outputs(at: At) -> 
     assert metrics["test"]["metrics"]["accuracy"] > 0.6
     on_hub = ModelCard(card).data
     assert (on_hub.library_name, on_hub.pipeline_tag) == ("pytorch", "tabular-classification")
+    assert on_hub.widget[0]["structuredData"].keys() == {"sepal_length", "sepal_width", "petal_length", "petal_width"}
+    modes = {path.stat().st_mode & 0o666 for path in folder.rglob("*") if path.is_file()}
+    assert modes == {folder.stat().st_mode & 0o666}, "a service under another user reads what its folder shows"
     found = {(each.dataset_split, each.metric_type): each.metric_value for each in on_hub.eval_results}
     assert found == {
         (split, name): value for split in ("test", "validation") for name, value in metrics[split]["metrics"].items()

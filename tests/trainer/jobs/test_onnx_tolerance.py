@@ -13,6 +13,7 @@ from trainwright.trainer.config.schema import DeploymentSection
 from trainwright.trainer.jobs.export.exporters import FAST
 from trainwright.trainer.jobs.export.inputs import Example
 from trainwright.trainer.jobs.export.program import write_others, write_program
+from trainwright.trainer.jobs.export.work import let_read
 
 pytestmark = pytest.mark.slow
 
@@ -77,3 +78,16 @@ def test_large_outputs_may_differ_by_as_much_as_their_rounding(tmp_path: Path) -
     assert met.value.details["changes"] == {"deployment.formats": ["safetensors"]}
     with pytest.raises(IntegrityError, match=r"more than 0\.0001 of outputs up to 0\."):
         written(Scaled(0.1, wrong=1e-2))
+
+
+@pytest.mark.requirement("PHASE-6")
+def test_whoever_may_read_the_folder_may_read_what_a_library_wrote_for_its_owner_alone(tmp_path: Path) -> None:
+    folder = tmp_path / "final_model"
+    (folder / "transformers").mkdir(parents=True)
+    for path in (folder / "predict.py", folder / "transformers" / "model.safetensors"):
+        path.touch(0o600)
+    folder.chmod(0o755)
+    (folder / "transformers").chmod(0o750)
+    let_read(folder)
+    modes = {path.name: oct(path.stat().st_mode & 0o777) for path in folder.rglob("*.*")}
+    assert modes == {"predict.py": "0o644", "model.safetensors": "0o640"}

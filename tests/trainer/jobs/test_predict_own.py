@@ -13,7 +13,7 @@ from tests.trainer.jobs.test_predict import NUMBERS, answers, released, run, sum
 
 from trainwright.trainer.base.errors import ConfigurationError, IntegrityError
 from trainwright.trainer.jobs.export.own_functions import imported_packages, kind_of_raw, ship_function
-from trainwright.trainer.jobs.export.predict import predict_text, use_lines
+from trainwright.trainer.jobs.export.predict import predict_text, use_lines, widget_of
 from trainwright.trainer.jobs.export.proof import answered
 from trainwright.trainer.jobs.export.raw_inputs import raw_inputs_of
 
@@ -135,3 +135,24 @@ def test_the_raw_inputs_of_a_part_are_those_of_its_samples() -> None:
 
     assert raw_inputs_of(torch.utils.data.Subset(Sentences(), [2, 0])) == ["c", "a"]
     assert raw_inputs_of([1, 2]) is None
+
+
+@pytest.mark.requirement("PHASE-6")
+@pytest.mark.parametrize(
+    ("schema", "example"),
+    [
+        ({"kind": "text"}, [{"text": "some words"}]),
+        ({"kind": "masked", "text": {"column": "text", "mark": "[MASK]"}}, [{"text": "some [MASK]"}]),
+        (
+            {"kind": "question", "text": {"question": "q", "context": "c"}},
+            [{"text": "Which words?", "context": "These are some words."}],
+        ),
+        ({"kind": "table", "columns": [{"name": "age", "kind": "number", "median": 31.0}]},
+         [{"structuredData": {"age": [31.0]}}]),
+        ({"kind": "own", "own": {}}, []),
+    ],
+)  # fmt: skip
+def test_the_hubs_widget_has_the_made_up_input_where_it_takes_its_kind(
+    schema: dict[str, Any], example: list[dict[str, Any]]
+) -> None:
+    assert widget_of(schema) == example

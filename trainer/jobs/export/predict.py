@@ -24,6 +24,7 @@ from trainwright.trainer.data.table.schema import Column, TableSchema
 from trainwright.trainer.data.table.transform import EPOCH
 from trainwright.trainer.data.tensors import TensorSamples, known_targets
 from trainwright.trainer.engine.session import Session
+from trainwright.trainer.jobs.export.exporters import ONNX, TORCH_EXPORT
 from trainwright.trainer.jobs.export.inputs import Inputs
 from trainwright.trainer.jobs.export.observations import ship_episodes
 from trainwright.trainer.jobs.export.own_functions import (
@@ -64,7 +65,7 @@ Schema = dict[str, Any]
 
 def ship_predict(session: Session, served: Served, folder: Path) -> Schema | None:
     """Write predict.py and schema.json beside the program; return the schema, None where there is no program."""
-    programs = [name for name in FILES.values() if (folder / name).is_file()]
+    programs = [FILES[form] for form in (ONNX, TORCH_EXPORT) if (folder / FILES[form]).is_file()]
     if not programs:
         return None
     first = next(served.rows.batches())
@@ -82,7 +83,7 @@ def ship_predict(session: Session, served: Served, folder: Path) -> Schema | Non
     played = ship_episodes(session.config, session.context.code_root, folder, programs[0])
     if played is not None:
         schema["episodes"] = played | {"use": _python(played["use"])}
-    schema["use"] = use_lines(schema)
+    schema |= {"use": use_lines(schema), "widget": widget_of(schema)}
     (folder / SCHEMA).write_text(json.dumps(schema, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     (folder / PREDICT).write_text(predict_text(schema), encoding="utf-8")
     return schema
@@ -118,6 +119,17 @@ def use_lines(schema: Schema) -> list[str]:
     words = given if isinstance(given, str) else json.dumps(given, ensure_ascii=False)
     command = f"python {PREDICT} {'' if before else '--json '}{shlex.quote(words)}"
     return [*before, command, _python(f"from predict import predict; print(predict({_literal(given)}))")]
+
+
+def widget_of(schema: Schema) -> list[Schema]:
+    """Return the made-up input as the Hub's widgets take examples; empty where they take none of the kind."""
+    kind, (_, given) = schema["kind"], _made_up(schema)
+    if kind == "table" and isinstance(given, dict):
+        return [{"structuredData": {name: [value] for name, value in given.items()}}]
+    if kind == "question":
+        return [dict(zip(("text", "context"), given.values(), strict=True))]
+    texts = {"text", "words", "masked", "source", "conversation", "prompt"}
+    return [{"text": next(iter(given.values())) if isinstance(given, dict) else given}] if kind in texts else []
 
 
 def _literal(given: Any) -> str:

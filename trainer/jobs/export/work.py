@@ -185,7 +185,14 @@ def _write(
         write_report(folder / name, json.dumps(masked_values(value), indent=2, sort_keys=True), keeps_random=True)
     _ship_rows(splits, folder)
     write_report(folder / "config.yaml", dump_yaml(config.model_dump(mode="json")), keeps_random=True)
+    let_read(folder)
     return evidence
+
+
+def let_read(folder: Path) -> None:
+    """Let those read the files who may read the folder: safetensors and save_pretrained write for their owner alone."""
+    for path in (one for one in folder.rglob("*") if one.is_file()):
+        path.chmod(path.parent.stat().st_mode & 0o666)
 
 
 def _ship_rows(splits: Splits, folder: Path) -> None:
