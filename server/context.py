@@ -59,16 +59,17 @@ class AppContext:
 
     def workspace(self) -> Workspace:
         """Return the open workspace with the owner's settings as they are now. Raises TrainwrightError."""
-        from trainwright.tools.checkpoint_manager import finish_pruning
-        from trainwright.tools.ledger import copy_all_forward
-        from trainwright.tools.owner import record_settings_grants
-        from trainwright.tools.projects import finish_deletions
-        from trainwright.tools.registry import follow_all
-        from trainwright.tools.tracking import catch_up
-        from trainwright.tools.training_orchestrator import put_back_all, remove_abandoned
-        from trainwright.tools.workspace import Workspace
+        with self._lock:  # two threads that import modules which need each other meet half of one
+            self._import_operations()
+            from trainwright.tools.checkpoint_manager import finish_pruning
+            from trainwright.tools.ledger import copy_all_forward
+            from trainwright.tools.owner import record_settings_grants
+            from trainwright.tools.projects import finish_deletions
+            from trainwright.tools.registry import follow_all
+            from trainwright.tools.tracking import catch_up
+            from trainwright.tools.training_orchestrator import put_back_all, remove_abandoned
+            from trainwright.tools.workspace import Workspace
 
-        with self._lock:
             if self._workspace is None:
                 self._workspace = Workspace.open(self.path)
                 if self._workspace.is_archived:  # nothing is finished there, and nothing logged
@@ -183,15 +184,19 @@ class AppContext:
 
         A second of imports is thus paid while the agent thinks, and not by its first call.
         """
-        self._warm_up = threading.Timer(WARM_UP_AFTER_SECONDS, self._import_operations)
+        self._warm_up = threading.Timer(WARM_UP_AFTER_SECONDS, self._warm)
         self._warm_up.daemon = True
         self._warm_up.start()
 
-    def _import_operations(self) -> None:
+    def _warm(self) -> None:
         self.import_arguments()
         with self._lock:  # a call that comes now waits, rather than importing the same modules concurrently
-            for name in OPERATIONS:
-                importlib.import_module(name)
+            self._import_operations()
+
+    @staticmethod
+    def _import_operations() -> None:
+        for name in OPERATIONS:
+            importlib.import_module(name)
 
     def import_arguments(self) -> None:
         """Import what reads a call's arguments: before the list of tools is answered it would be waited for."""

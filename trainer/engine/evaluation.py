@@ -68,14 +68,15 @@ class LeftError(Exception):
 def evaluate_split(session: Session, loader: BatchLoader) -> dict[str, float]:
     """Return the mean loss, every metric and the objective's measures over the split, in evaluation mode.
 
-    The generators are keyed for the evaluation and put back after it, so that validating changes no training.
+    The model is left in the mode that it was in: one that is exported next keeps its batch statistics. The generators
+    are keyed for the evaluation and put back after it, so that validating changes no training.
 
     Raises:
         LeftError: a stop was requested, and the state before the evaluation can be saved unchanged.
     """
     if session.work.framework is not None:
         return session.work.framework.evaluate(loader.samples)
-    objective, totals = session.validation_objective, EpochTotals()
+    objective, totals, was_training = session.validation_objective, EpochTotals(), session.model.training
     session.model.eval()
     session.context.training = False
     with session.evaluated_weights(), seeding.preserved(), torch.no_grad():
@@ -91,8 +92,8 @@ def evaluate_split(session: Session, loader: BatchLoader) -> dict[str, float]:
                 totals.fold(session.work)
         every = loader if loader.share is None else replace(loader, share=None)
         added = {name: value for each in session.auxiliary.measures for name, value in each(session, every).items()}
-    session.model.train()
-    session.context.training = True
+    session.model.train(was_training)
+    session.context.training = was_training
     return values_of(session, totals, loader) | session.strategy.agreed(added)
 
 

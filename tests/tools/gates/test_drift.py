@@ -78,6 +78,10 @@ def test_a_final_run_that_fell_behind_the_baseline_is_refused_with_both_values(v
         again = drift_bounded(evidence, line).next
         assert again is not None
         assert (again.tool, again.arguments) == ("compare_runs", {"run_ids": ["baseline-1", "final-1"]})
+        evidence.final.id = "baseline-1"  # whose program drifted from it
+        looked = drift_bounded(evidence, line).next
+        assert looked is not None
+        assert "code that differs between train and eval mode" in looked.why, "a run is not compared with itself"
 
 
 @pytest.mark.requirement("PIPE-3", "GATE-2")

@@ -12,11 +12,12 @@ import torch
 
 from trainwright.trainer.assembly.assemble import assemble
 from trainwright.trainer.base.canonical import digest_bytes
+from trainwright.trainer.engine.evaluation import evaluate_split
 from trainwright.trainer.jobs.evaluation import outputs
 from trainwright.trainer.jobs.evaluation.forms import CLASSES, LABELS, NUMBERS, PLACES, form_of, kept_of
 from trainwright.trainer.jobs.evaluation.importance import BLOCKS, masks_of, measured_of, told_together
 from trainwright.trainer.jobs.evaluation.outputs import in_deviations
-from trainwright.trainer.jobs.evaluation.record import evaluation
+from trainwright.trainer.jobs.evaluation.record import evaluation, held_out_importance
 from trainwright.trainer.jobs.evaluation.shown import Place
 from trainwright.trainer.run import RunKind
 from trainwright.trainer.run.evaluation import FILE, Evaluation, Importance
@@ -51,6 +52,19 @@ def test_a_run_keeps_predictions_of_its_validation_rows_that_give_its_accuracy(d
     assert sum(map(sum, found.confusion)) == found.rows
     assert sum(row[place] for place, row in enumerate(found.confusion)) == round(share * found.rows)
     assert arrays["probability"].shape == (found.rows, 10)
+
+
+def test_measuring_leaves_the_batch_statistics_of_a_model_that_is_exported_next(open_session: Any) -> None:
+    data = {"use": "breast_cancer", "split": {"validation": 0.2, "test": 0.2}}
+    session = open_session({"model": {"use": "tabular_resnet"}, "data": data}, kind=RunKind.EXPORT)
+    session.model.eval()
+    before = {name: value.clone() for name, value in session.model.state_dict().items()}
+    measured = evaluate_split(session, session.validation_loader)
+    assert held_out_importance(session) is not None
+    assert not session.model.training
+    after = session.model.state_dict()
+    assert all(torch.equal(value, after[name]) for name, value in before.items())
+    assert evaluate_split(session, session.validation_loader) == measured
 
 
 def test_the_worst_rows_come_first_and_images_have_thumbnails(digits_run: Any) -> None:

@@ -171,7 +171,7 @@ def test_inputs_and_outputs_that_share_memory_are_compared_as_others_are(
 def test_a_process_that_does_not_end_is_ended_and_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(isolated, "TIMEOUT_SECONDS", 0.2)
     with pytest.raises(IntegrityError, match=r"it does not answer: it had not ended after 0\.2 s") as refused:
-        isolated.run_alone("import time\ntime.sleep(600)", [], tmp_path, failed="it does not answer")
+        isolated.run_alone("import time\ntime.sleep(600)", [], tmp_path, needs="numpy", failed="it does not answer")
     assert "export_model" in refused.value.remedy
 
 
@@ -198,4 +198,15 @@ def test_a_missing_package_is_named_with_what_to_install_and_without_a_traceback
 
 def test_what_is_shipped_is_proven_where_nothing_of_ours_can_be_imported(tmp_path: Path) -> None:
     with pytest.raises(IntegrityError, match=r"load.py fails: (?s:.*)'trainwright' is not a package"):
-        isolated.run_alone(f"import numpy, {isolated.OURS}.trainer", [], tmp_path, failed="load.py fails")
+        isolated.run_alone(
+            f"import numpy, {isolated.OURS}.trainer", [], tmp_path, needs="numpy", failed="load.py fails"
+        )
+
+
+def test_what_is_shipped_is_proven_with_the_packages_that_it_names_and_those_they_require_alone(tmp_path: Path) -> None:
+    names = ("numpy", "onnxruntime", "google", "scipy")
+    alone = f"import importlib.util as i; print([n for n in {names} if i.find_spec(n)])"
+    for needs, found in (("numpy", ["numpy"]), ("onnxruntime", ["numpy", "onnxruntime", "google"])):
+        assert isolated.run_alone(alone, [], tmp_path, needs=needs, failed="") == f"{found}\n"
+    with pytest.raises(IntegrityError, match=r"it fails: .*No module named 'scipy'"):
+        isolated.run_alone("import scipy.stats", [], tmp_path, needs="onnxruntime", failed="it fails")

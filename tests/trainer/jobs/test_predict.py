@@ -45,6 +45,7 @@ COLUMNS = TableSchema(
 COLUMNS["columns"][0]["range"], COLUMNS["columns"][2]["range"] = [18.0, 80.0], [19000.0, 19300.0]
 TABLE = {"kind": "table", **COLUMNS, "answer": {"kind": "classes", "target": "left", "classes": ["no", "yes"]}}
 NUMBERS = {"kind": "numbers", "target": "price", "names": None}
+NEEDS = "numpy onnxruntime"
 ROW = {"age": 41, "plan": "family", "since": "05.03.2022"}
 
 
@@ -288,12 +289,12 @@ def test_examples_are_medians_which_are_values_that_occur() -> None:
 
 def test_values_that_training_never_met_are_counted_by_column(table: Path, tmp_path: Path) -> None:
     odd = {**ROW, "age": 99, "plan": "gold"}
-    told = answered(table, [json.dumps(odd)], tmp_path)
+    told = answered(table, [json.dumps(odd)], tmp_path, NEEDS)
     assert beyond_training([*told.notes, [], *told.notes]) == {"age": 2, "plan": 2}
 
 
 def test_the_proof_sees_other_answers_and_a_script_that_fails(table: Path, tmp_path: Path) -> None:
-    told = answered(table, [json.dumps(ROW)], tmp_path)
+    told = answered(table, [json.dumps(ROW)], tmp_path, NEEDS)
     outputs = torch.tensor([[2.0, 4.1]])
     assert torch.allclose(told.outputs, outputs)
     meaning = TABLE["answer"] | {"are_probabilities": False}
@@ -305,4 +306,4 @@ def test_the_proof_sees_other_answers_and_a_script_that_fails(table: Path, tmp_p
     assert "'a' has another" in wrong_answer(labels, torch.tensor([[0.0]]), [{"probabilities": {"a": 0.9}}])
     assert wrong_answer({"kind": "forecast"}, torch.tensor([[1.0, 2.0]]), [{"forecast": [{"s": 1}, {"s": 2}]}]) == ""
     with pytest.raises(IntegrityError, match="No such file"):
-        answered(table, ["absent.csv"], tmp_path)
+        answered(table, ["absent.csv"], tmp_path, NEEDS)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from trainwright.tools.answers import NextCall
 from trainwright.tools.gates.bounds import baseline_value, beside_of, without_baseline
 from trainwright.tools.gates.call_history import after_a_difference, compared, others_that_differed
+from trainwright.tools.gates.checks.independent import LOOK_AT
 from trainwright.tools.gates.finals import accepted_result, is_reused, overlay_of_run
 from trainwright.tools.gates.outcomes import Outcome, check, failed, not_applicable, passed_if, passed_with_exemption
 from trainwright.tools.gates.shown import MIN_EPISODES, certified_figure, is_beyond
@@ -212,6 +213,8 @@ def _after_drift(evidence: Evidence, ids: list[str]) -> NextCall:
     if chosen and evidence.final is not None and evidence.final.row.config_digest != evidence.config_digest:
         why = f"compare_runs(run_ids={ids}) shows what differs; every gate anew, with a baseline of what was chosen"
         return evidence.call("configure", why, changes=chosen)
+    if len({*ids}) == 1:  # what drifted is the exported program, from the run that it is of
+        return evidence.call("start_training", LOOK_AT, kind=RunKind.SMOKE.value)
     why = "one configuration and seed, two results: find what differs, machine and packages included"
     return NextCall(tool="compare_runs", arguments={"run_ids": ids}, why=why)
 

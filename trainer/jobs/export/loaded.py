@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 from torch import Tensor
 
 from trainwright.trainer.base.errors import TrainwrightError
@@ -33,7 +33,7 @@ import runpy, sys
 import torch
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch import Tensor
 {tensors_in}
 load, given, found, *names = sys.argv[1:]
@@ -42,7 +42,7 @@ inputs = load_file(given)
 listed = [inputs[str(place)] for place in range(len(inputs))]
 with torch.no_grad():
     result = model(**dict(zip(names, listed))) if names else model(*listed)
-save_file(dict((str(place), one.contiguous()) for place, one in enumerate(tensors_in(result))), found)
+torch.save(tensors_in(result), found)
 """
 
 
@@ -78,7 +78,7 @@ def ship_loader(session: Session, serving: Serving, rows: Inputs, folder: Path, 
 
 def _shipped(way: Way, session: Session, serving: Serving, rows: Inputs, folder: Path) -> Loaded:
     (folder / LOAD).write_text(loading(way.kind, way.how, _about(way.needs), way.needs), encoding="utf-8")
-    found = _proven(session, serving, rows, folder)
+    found = _proven(session, serving, rows, folder, way.needs)
     return found.model_copy(update={"kind": way.kind, "needs": way.needs, "made_with": way.how.get("model")})
 
 
@@ -97,7 +97,7 @@ def _about(needs: str) -> str:
     )
 
 
-def _proven(session: Session, serving: Serving, rows: Inputs, folder: Path) -> Loaded:
+def _proven(session: Session, serving: Serving, rows: Inputs, folder: Path, needs: str) -> Loaded:
     """Compare the model of load.py with the trained one. Raises IntegrityError where it fails, or differs."""
     prepared = serving.prepared(*rows.values())
     inputs = [value.clone(memory_format=torch.contiguous_format) for value in prepared]  # safetensors takes no views
@@ -107,15 +107,15 @@ def _proven(session: Session, serving: Serving, rows: Inputs, folder: Path) -> L
     with TemporaryDirectory(prefix="loaded-") as name:
         place = Path(name)
         save_file({str(number): value for number, value in enumerate(inputs)}, place / "given.safetensors")
-        arguments = [str(folder / LOAD), str(place / "given.safetensors"), str(place / "found.safetensors"), *names]
+        arguments = [str(folder / LOAD), str(place / "given.safetensors"), str(place / "found.pt"), *names]
         run_alone(
             CALLED.format(tensors_in=inspect.getsource(tensors_in)),
             arguments,
             place,
+            needs=needs,
             failed=f"{LOAD} does not make the model again",
         )
-        found = load_file(place / "found.safetensors")
-    given = [found[str(number)] for number in range(len(found))]
+        given = torch.load(place / "found.pt", weights_only=True)
     if len(given) != len(wanted) or not wanted:
         raise none(f"{LOAD} gives {len(given)} tensors, and the model {len(wanted)}")
     worst = max((difference(*pair, "real rows") for pair in zip(given, wanted, strict=True)), key=lambda one: one.ratio)

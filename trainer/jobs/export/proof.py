@@ -54,7 +54,7 @@ def prove(session: Session, folder: Path, served: Served, schema: Schema) -> Ske
         given = (KINDS | TEXTS)[schema["kind"]](session, served, schema, Path(place))
         if given is None:
             return None
-        told = answered(folder, given.arguments, Path(place), _remedy(session, schema))
+        told = answered(folder, given.arguments, Path(place), schema["needs"], _remedy(session, schema))
     found, tolerance = difference(told.outputs, given.wanted, "raw inputs"), session.config.deployment.onnx_tolerance
     find = given.wrong or partial(wrong_answer, schema["answer"], given.wanted)
     wrong = find(told.answers)
@@ -89,12 +89,12 @@ def _remedy(session: Session, schema: Schema) -> str:
     )
 
 
-def answered(folder: Path, arguments: Sequence[str], place: Path, remedy: str = REPORT) -> Told:
+def answered(folder: Path, arguments: Sequence[str], place: Path, needs: str, remedy: str = REPORT) -> Told:
     """Return what predict.py gives in a process of its own. Raises IntegrityError, with a remedy, where it fails."""
     outputs = place / "outputs.npy"
     printed = run_alone(
         STARTER, [str(folder / PREDICT), "--json", "--outputs", str(outputs), *arguments], place,
-        failed=f"{PREDICT} does not answer raw inputs that training read", remedy=remedy,
+        needs=needs, failed=f"{PREDICT} does not answer raw inputs that training read", remedy=remedy,
     )  # fmt: skip
     lines = [json.loads(line) for line in printed.splitlines()]
     notes = [line.get("notes", []) for line in lines]
