@@ -78,7 +78,7 @@ def test_an_export_says_what_a_prepare_gave_and_what_the_program_takes(
     own, program = {"prepare": "code/serve.py:prepare"}, {"file": "model.onnx", "inputs": ["x", "patient"]}
     released(folder, {"kind": "own", "own": own, "answer": NUMBERS, "program": program}, model)
     with pytest.raises(IntegrityError) as refused:
-        answered(folder, ["ecg.csv"], tmp_path, "Change `prepare`.")
+        answered(folder, ["ecg.csv"], tmp_path, "numpy onnxruntime", "Change `prepare`.")
     assert told in refused.value.message
     assert "File " not in refused.value.message
     assert refused.value.remedy == "Change `prepare`."

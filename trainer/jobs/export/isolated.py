@@ -11,6 +11,7 @@ import sys
 from collections.abc import Sequence
 from functools import lru_cache
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
+from importlib.util import find_spec
 from pathlib import Path
 
 import torch
@@ -24,7 +25,7 @@ STARTER = f"""
 import sys
 from importlib.machinery import PathFinder
 
-_sites, _given = sys.argv.pop(1).split(chr(10)), {{*sys.argv.pop(1).split()}}
+_sites, _given = sys.argv.pop(1).splitlines(), {{*sys.argv.pop(1).split()}}
 
 
 class _Given(PathFinder):
@@ -60,9 +61,7 @@ def run_alone(
     Raises:
         IntegrityError: it fails, or does not end in `TIMEOUT_SECONDS`, which is what `failed` says.
     """
-    given = [distribution(name) for name in _with_required(tuple(needs.split()))]
-    sites = dict.fromkeys(str(one.locate_file("")) for one in given)
-    modules = {name for one in given for name in _modules_of(one)}
+    sites, modules = _importable(needs.split())
     environment = {
         "PATH": os.environ.get("PATH", ""), "HOME": str(place), "LANG": "C.UTF-8", "CUDA_VISIBLE_DEVICES": "",
         "OMP_NUM_THREADS": str(torch.get_num_threads()), "HF_HUB_OFFLINE": "1",
@@ -81,6 +80,18 @@ def run_alone(
     if done.returncode:
         raise IntegrityError(f"{failed}: {_error_in(done.stderr) or f'it ended with {done.returncode}'}", remedy=remedy)
     return done.stdout
+
+
+def _importable(needs: Sequence[str]) -> tuple[list[str], set[str]]:
+    """Return the folders in which needed packages lie, and the modules that these bring, by name."""
+    given = [distribution(name) for name in _with_required(tuple(needs))]
+    folders = [str(one.locate_file("")) for one in given]
+    modules = {name for one in given for name in _modules_of(one)}
+    for name in set(needs) - modules:  # one that no installer has put here
+        if name.isidentifier() and (spec := find_spec(name)) is not None and spec.origin:
+            folders.append(str(Path(spec.origin).parents[1]))
+            modules.add(name)
+    return [*dict.fromkeys(folders)], modules
 
 
 @lru_cache(maxsize=32)
