@@ -150,6 +150,7 @@ WORDS = (
     Word("median absolute error", r"median absolute error|medae\b|median error", "median_absolute_error"),
     Word("MAE", r"mae\b|mean absolute error|average (?:absolute )?error|off by|daneben"
          r"|(?:to )?within(?=\s[$€£]?\s?[\d.,]+k?(?:\s\w+)?\s(?:on average|of the (?:true|actual|real)))"
+         r"|(?:are |is |be )?wrong by(?=(?:\s[^\s%;]+){1,6}?\son average)"
          r"|mittlere[rn]? (?:absolute[rn]? )?(?:fehler|abweichung)", "mae"),
     Word("an error of no named kind", r"errors?|mistakes?|(?:are |is )?wrong(?:ly)?|to within|fehlern?|falsch\w*"
          r"|abweichung\w*", near=("accuracy", "mae", "rmse", "mape"), needs_number=True),

@@ -64,6 +64,7 @@ RIGHT = [
     ("predict price; MAE no worse than 900", "diamonds.csv", "price", R, "mae", 900.0),
     ("predict price with mean_absolute_error <= 1.5e3", "diamonds.csv", "price", R, "mae", 1500.0),
     ("predict the price to within $500 on average", "diamonds.csv", "price", R, "mae", 500.0),
+    ("price, wrong by less than 600 dollars on average on new ones", "diamonds.csv", "price", R, "mae", 600.0),
     ("price vorhersagen, MAE unter 900 €", "diamonds.csv", "price", R, "mae", 900.0),
     ("who survives: at least seventy-five percent AUC, 80/20 split", "titanic.csv", "survived", C, "auc", 0.75),
     ("predict price with an MAE of 1.200 dollars", "diamonds.csv", "price", R, "mae", 1200.0),
