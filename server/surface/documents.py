@@ -22,8 +22,10 @@ def read_document(
     from trainwright.server import documents
     from trainwright.server.surface.answers import DocumentAnswer
     from trainwright.tools.answers import NextCall
+    from trainwright.trainer.config import TrainingConfig
 
-    said = documents.passages(path) if documents.KEY.fullmatch(path) else ""
+    is_key = documents.KEY.fullmatch(path) or path in TrainingConfig.model_fields
+    said = documents.passages(path) if is_key else ""
     if " " in path.strip():
         said = "\n".join(f"- {one}" for one in documents.sections_about(path))
     if said:

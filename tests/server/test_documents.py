@@ -72,6 +72,15 @@ async def test_free_words_are_answered_with_the_sections_about_them(in_memory, w
         assert "There is no document" in await agent.refusal("read_document", path="xyzzyx qwrtz")
 
 
+@pytest.mark.parametrize("section", ["evaluation_gate", "target_scaling"])
+@pytest.mark.requirement("MCP-2", "CONF-1")
+async def test_a_section_of_the_configuration_is_answered_with_what_the_documents_say_of_it(in_memory, section):
+    async with in_memory() as agent:
+        said = text_of(await agent.call("read_document", path=section))
+        assert said.startswith(f"`{section}` in the documents")
+        assert "configs/" in said
+
+
 @pytest.mark.parametrize("path", OUTSIDE)
 @pytest.mark.requirement("GATE-5")
 async def test_nothing_outside_the_skill_can_be_read(in_memory, path):

@@ -17,6 +17,8 @@ from trainwright.tools.workspace.tables import Study
 from trainwright.trainer.base.errors import ConfigurationError, ConflictError, NotFoundError
 from trainwright.trainer.base.text import one_line
 from trainwright.trainer.run import RunKind
+from trainwright.trainer.run.evaluation import Evaluation
+from trainwright.trainer.run.evidence import Summary
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,6 +38,10 @@ MAX_READ = 200
 MAX_CELLS = 48
 """Keys times runs, of the configurations' differences: an answer stays small."""
 MAX_GROUPS = 8
+MAX_WORST = 5
+"""Rows that are named in words."""
+FEW_ROWS_SHARE = 0.25
+"""Of the loss, from which on a handful of rows is worth a look at its labels."""
 CERTAIN_BELOW = 0.05
 """p of a paired test, from which on a difference of two trained models may be one of the rows alone."""
 TRAINED = (RunKind.BASELINE, RunKind.TRIAL, RunKind.ABLATION, RunKind.FINAL)
@@ -206,7 +212,7 @@ class CurvesAnswer(Answer):
     run_ids: list[str]
     study_id: str | None = None
     found: str | None = None
-    """What the picture of a study shows, in words."""
+    """What the picture of a study, or of the worst rows, shows, in words."""
 
 
 def plot_metrics(
@@ -228,7 +234,32 @@ def plot_metrics(
     with workspace.snapshot() as session:
         names = handles(session, run_ids)
     path = draw(kind, directories, folder / f"{name}{'-' + further if further else ''}.png", metric, names)
-    return CurvesAnswer(path=str(path), kind=kind, run_ids=run_ids, next=followed_next(workspace, project))
+    found = worst_in_words(directories[0]) if kind == "worst_samples" else None
+    return CurvesAnswer(path=str(path), kind=kind, run_ids=run_ids, found=found, next=followed_next(workspace, project))
+
+
+def worst_in_words(run: RunDirectory) -> str | None:
+    """Return the worst validation rows, and which share of the loss they have; None where no label is one value.
+
+    A label that a typing error made ten times too large has most of a mean error to itself.
+    """
+    found, best = run.part(Evaluation), run.part(Summary).best
+    rows = [one for one in found.worst[:MAX_WORST] if isinstance(one.target, str | float | int)]
+    if not rows:
+        return None
+    named = "; ".join(
+        f"{'row' if one.source_row is None else 'source row'} {one.row if one.source_row is None else one.source_row}: "
+        f"label {_value(one.target)}, predicted {_value(one.prediction)}"
+        for one in rows
+    )
+    mean = best.metrics.get("loss") if best is not None else None
+    share = sum(one.loss for one in rows) / (mean * found.rows) if mean and found.rows else 0.0
+    told = f"{len(rows)} of {found.rows} validation rows have {100 * share:.0f} % of the loss; are their labels right? "
+    return f"{told * (FEW_ROWS_SHARE <= share <= 1)}{named}"
+
+
+def _value(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def plot_study(workspace: Workspace, study_id: str, kind: StudyKind) -> CurvesAnswer:
