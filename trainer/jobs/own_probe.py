@@ -110,15 +110,16 @@ def _tried(session: Session, served: Served | None, order: _Order) -> dict[str, 
     """Return what is found. Raises as the model does, and Abandoned."""
     data = session.config.data
     assert data is not None, "it names them"  # noqa: S101
+    meant = {"answers_outputs": is_of_outputs(order.schema["answer"])}
     told, code = Fork.of(partial(_answer, order)).answer(session.stop, SECONDS)
     if told is None and code == -signal.SIGKILL:
-        return {"own_reason": f"{_named(data)}, which had not answered after {SECONDS:g} s"}
+        return meant | {"own_reason": f"{_named(data)}, which had not answered after {SECONDS:g} s"}
     found = told if told is not None else {"own_problem": f"{_named(data)} ended the process (exit code {code})"}
     if "own_problem" not in found and order.texts and (apart := _apart(session, served, order)):
         found["own_problem"] = f"`data.prepare` ({data.prepare}) {apart}"
     if "own_problem" in found:
         found["own_remedy"] = contract_of(list(order.samples[0]))
-    return found | {"answers_outputs": is_of_outputs(order.schema["answer"])}
+    return meant | found
 
 
 def _named(data: DataSection) -> str:

@@ -168,8 +168,7 @@ def _onnx_tried(evidence: Evidence, found: ExportProbe) -> Outcome:
 
 def _not_shipped(config: TrainingConfig, found: ExportProbe) -> str:
     """Return what final_model/ will lack, or what was not tried of the user's functions; empty: nothing."""
-    named = [f"data.{name}" for name in ("prepare", "present") if config.data and getattr(config.data, name)]
-    untried = f"; not tried before the export: {found.own_reason}" if found.own_reason and named else ""
+    untried = f"; not tried before the export: {found.own_reason}" if found.own_reason else ""
     return _without_preprocessing(config, found) + untried
 
 
