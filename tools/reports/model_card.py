@@ -158,6 +158,7 @@ def model_card(
         onnx=found.onnx,
         variants=variant_lines(evidence.export.evaluation, evidence.goal),
         skew=found.skew,
+        unproven=found.unproven,
         programs=[(name, OPENED[name], parity) for name, parity in found.programs.items()],
         loaded=found.loaded,
         prediction=prediction,

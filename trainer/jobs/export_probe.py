@@ -22,7 +22,8 @@ from trainwright.trainer.jobs.export.inputs import Inputs, Rows
 from trainwright.trainer.jobs.export.parity import part, wanted_of
 from trainwright.trainer.jobs.export.program import write_program
 from trainwright.trainer.jobs.export.reasons import WITHOUT_ONNX, in_plain_words
-from trainwright.trainer.jobs.export.served import rows_to_call_with, served_of
+from trainwright.trainer.jobs.export.served import Served, rows_to_call_with, served_of
+from trainwright.trainer.jobs.own_probe import probe_own
 from trainwright.trainer.run.artifacts import ExportProbe
 from trainwright.trainer.strategies.parallel import Ddp
 from trainwright.trainer.user_code.guard import user_code
@@ -40,18 +41,20 @@ def probe_export(session: Session) -> ExportProbe:
     """Try the export of a session that has ended: the model moves to the CPU, in evaluation mode.
 
     Never fails: `problem` says why there is no ONNX, `remedy` and `changes` what to change, `reason` why it was not
-    tried.
+    tried; what begins with `own` is of the user's `data.prepare` and `data.present`.
     """
-    if reason := _not_tried(session):
-        return ExportProbe(reason=reason)
-    started = time.perf_counter()
+    started, served = time.perf_counter(), None
+    found = ExportProbe(reason=_not_tried(session))
     try:
         with user_code("The model's export", session.context.code_root), seeding.preserved():
             seeding.seed_measurement(session.config.seed, 0)
-            found = _tried(session)
+            if not found.reason:
+                served = _served(session)
+                found = _tried(session, served)
     except Exception as error:  # noqa: BLE001 - whatever a model or an exporter raises: training worked
         found = _refused(error)
-    return found.model_copy(update={"seconds": round(time.perf_counter() - started, 3)})
+    own = probe_own(session, None if found.reason else served)
+    return found.model_copy(update={**own, "seconds": round(time.perf_counter() - started, 3)})
 
 
 def _not_tried(session: Session) -> str:
@@ -63,8 +66,8 @@ def _not_tried(session: Session) -> str:
     return ""
 
 
-def _tried(session: Session) -> ExportProbe:
-    """Write and compare as the export does, of the first rows alone. Raises as that."""
+def _served(session: Session) -> Served:
+    """Return the model as an export calls it, on the first rows alone. Raises as that."""
     if (framework := framework_in(session.work)) is not None:
         framework.unwrap()
     session.model.eval()
@@ -72,7 +75,11 @@ def _tried(session: Session) -> ExportProbe:
     if session.work.batch_size is not None:
         session.work = replace(session.work, batch_size=min(ROWS, session.work.batch_size))
     rows, are_real = rows_to_call_with(session)
-    served = served_of(session, rows, are_real=are_real)
+    return served_of(session, rows, are_real=are_real)
+
+
+def _tried(session: Session, served: Served) -> ExportProbe:
+    """Write and compare as the export does. Raises as that."""
     served.require_servable()
     first, began = _First(served.rows), time.perf_counter()
     wanted_of(served.serving, part(next(first.batches()), 0, 1))

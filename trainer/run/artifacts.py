@@ -133,5 +133,12 @@ class ExportProbe(Part, file="export_probe"):
     remedy: str = ""
     changes: dict[str, Any] = {}
     """Of the configuration, under which the model is exported all the same."""
+    own_reason: str = ""
+    """Why the user's `data.prepare` and `data.present` were not tried, though there are such."""
+    own_problem: str = ""
+    """Why they would not answer raw inputs as the model does."""
+    own_remedy: str = ""
+    answers_outputs: bool = False
+    """Whether, without a `data.present`, answers would be outputs that nothing says the meaning of."""
     seconds: float = 0.0
     """What it cost the run."""

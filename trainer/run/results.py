@@ -173,6 +173,8 @@ class Export(Part, file="export"):
     """Of the ONNX program; the clean room evaluates them on the validation rows."""
     skew: Skew | None = None
     """Of the folder's predict.py; None: it was not there, or there was no raw input to compare."""
+    unproven: str = ""
+    """Why there was none."""
     loaded: Loaded | None = None
     """None where nothing could be called."""
     latency_ms: dict[str, float] | None = None

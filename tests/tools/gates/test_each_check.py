@@ -234,6 +234,15 @@ CASES: list[Case] = [
     ("planning.export_tried", {"smoke.parts": {
         ExportProbe: ExportProbe(parity=Parity(rows_compared=4, max_abs_difference=0.5))}}, "differs by 5.0e-01"),
     ("planning.export_tried", {"smoke.parts": {ExportProbe: ExportProbe(difference=math.nan, remedy="x")}}, "by nan"),
+    ("planning.export_tried", {"smoke.parts": {ExportProbe: ExportProbe(own_problem="`data.prepare` (s.py:p): no")}},
+     "`data.prepare` (s.py:p): no"),
+    ("planning.export_tried", {
+        "smoke.parts": {ExportProbe: ExportProbe(reason="too large", own_problem="`data.prepare` raises")}}, "raises"),
+    ("planning.export_tried", {
+        "config": config_with(deployment={"formats": ["safetensors"]}),
+        "smoke.parts": {ExportProbe: ExportProbe(own_problem="`data.present` raises")}}, "raises"),
+    ("planning.export_tried", {"smoke.parts": {
+        ExportProbe: ExportProbe(problem="has no forward", own_problem="x")}}, "x; has no forward"),
     ("planning.states_kept", {
         "config": config_with(checkpoints={"save_best": False, "save_last": False})}, "neither best nor last"),
     ("baseline.run_completed", {"baseline.is_complete": False}, "baseline is completed"),

@@ -14,6 +14,7 @@ from trainwright.trainer.jobs.export.observations import observations
 from trainwright.trainer.jobs.export.predict import ship_predict
 from trainwright.trainer.jobs.export.proof import prove
 from trainwright.trainer.jobs.export.served import rows_to_call_with, served_of
+from trainwright.trainer.run.results import Skew
 
 pytestmark = pytest.mark.requirement("CKPT-5", "PIPE-3")
 
@@ -50,7 +51,7 @@ def test_a_policy_answers_observations_of_its_episodes_in_the_users_words(tmp_pa
     assert schema is not None
     assert schema["arrays"] == {"input": {"shape": [4], "dtype": "float32"}}, "no range: its rows are starts"
     proven = prove(session, folder, served, schema)
-    assert proven is not None
+    assert isinstance(proven, Skew)
     assert proven.rows_compared == 256 > len(session.work.splits.samples["validation"])
     assert [one["answer"] for one in answers(run(folder, "--json", "[[0, 0, 0.1, 0], [0, 0, -0.1, 0]]"))] == [
         {"push": "right"}, {"push": "left"}]  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from tests.trainer.jobs.test_predict import NUMBERS, answers, released, run, sum
 from trainwright.trainer.base.errors import ConfigurationError, IntegrityError
 from trainwright.trainer.jobs.export.own_functions import imported_packages, kind_of_raw, ship_function
 from trainwright.trainer.jobs.export.predict import predict_text, use_lines, widget_of
-from trainwright.trainer.jobs.export.proof import answered
+from trainwright.trainer.jobs.export.proof import answered, prove
 from trainwright.trainer.jobs.export.raw_inputs import raw_inputs_of
 
 pytestmark = pytest.mark.requirement("CKPT-5", "PIPE-1")
@@ -127,6 +128,13 @@ def test_the_line_of_use_of_an_own_input_names_its_kind_and_none_of_the_users(
     assert use_lines(schema)[0].startswith("python predict.py --json ")
     assert wanted[1] in use_lines(schema)[0]
     assert "INPUT\n" not in predict_text(schema).partition("from __future__")[0]
+
+
+def test_answers_that_cannot_be_compared_are_told_with_the_reason(tmp_path: Path) -> None:
+    session: Any = SimpleNamespace(work=SimpleNamespace(splits=SimpleNamespace(samples={"train": ["a"]})))
+    served: Any = None
+    assert prove(session, tmp_path, served, {"kind": "table"}) == (
+        "which rows of the files the held-out samples are is not known")  # fmt: skip
 
 
 def test_the_raw_inputs_of_a_part_are_those_of_its_samples() -> None:

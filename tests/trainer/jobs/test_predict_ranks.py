@@ -15,7 +15,7 @@ import torch
 from tests.trainer.jobs.test_predict import TABLE, answers, released, run, sums, used
 from tests.trainer.metrics.test_metrics_by_groups import table
 
-from trainwright.trainer.jobs.export.predict import _answer, use_lines
+from trainwright.trainer.jobs.export.predict import answer_of, use_lines
 
 pytestmark = pytest.mark.requirement("CKPT-5", "PIPE-1")
 RANKED = TABLE | {"answer": {"kind": "ranks", "target": "left", "group": "query"}}
@@ -66,7 +66,7 @@ def test_answers_are_ranks_where_a_metric_is_of_the_order_within_groups(
     metrics: list[str], kind: str, open_session: Any, tmp_path: Path
 ) -> None:
     values = table(tmp_path) | {"metrics": metrics, "selection": {"metric": "loss"}}
-    found = _answer(open_session(values), {"kind": "table"}, torch.zeros(2, 1))
+    found = answer_of(open_session(values), {"kind": "table"}, torch.zeros(2, 1))
     assert (found["kind"], found.get("group")) == (kind, "query" if kind == "ranks" else None)
 
 

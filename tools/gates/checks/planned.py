@@ -135,10 +135,23 @@ def states_kept(evidence: Evidence, line: CheckLine) -> Outcome:
 @check("planning.export_tried")
 def export_tried(evidence: Evidence, line: CheckLine) -> Outcome:
     """The smoke run's model was written as ONNX, where the final one shall be, and gave the model's outputs."""
-    run, deployment = evidence.smoke, evidence.config.deployment
+    run = evidence.smoke
     if run is None or not run.is_complete:
         return _needs_smoke(evidence, line)
-    tolerance, found = deployment.onnx_tolerance, run.part(ExportProbe)
+    found = run.part(ExportProbe)
+    outcome = _onnx_tried(evidence, found)
+    if found.own_problem:
+        measured = "; ".join([found.own_problem, *([outcome.measured] if outcome.status == "failed" else [])])
+        again = evidence.start(RunKind.SMOKE).model_copy(
+            update={"why": f"after a change of your code: {found.own_remedy}"}
+        )
+        return failed(measured, "data.prepare and data.present that answer raw inputs as the model does", again)
+    return outcome.model_copy(update={"measured": outcome.measured + _not_shipped(evidence.config, found)})
+
+
+def _onnx_tried(evidence: Evidence, found: ExportProbe) -> Outcome:
+    deployment = evidence.config.deployment
+    tolerance = deployment.onnx_tolerance
     required = f"an ONNX program with the model's outputs, within {tolerance:g}"
     if "onnx" not in deployment.formats:
         return not_applicable(f"no ONNX is wanted: {', '.join(deployment.formats)}", required)
@@ -150,10 +163,16 @@ def export_tried(evidence: Evidence, line: CheckLine) -> Outcome:
     told = f"ONNX differs by {apart:.1e}"
     if (found.problem and found.difference is None) or not apart <= tolerance:  # nan is no number within it
         return failed((found.problem or told).rstrip("."), required, _way_out(evidence, found))
-    return passed(told + _without_preprocessing(evidence.config), required)
+    return passed(told, required)
 
 
-def _without_preprocessing(config: TrainingConfig) -> str:
+def _not_shipped(config: TrainingConfig, found: ExportProbe) -> str:
+    """Return what final_model/ will lack, or what was not tried of the user's functions; empty: nothing."""
+    untried = f"; not tried before the export: {found.own_reason}" if found.own_reason else ""
+    return _without_preprocessing(config, found) + untried
+
+
+def _without_preprocessing(config: TrainingConfig, found: ExportProbe) -> str:
     """Return what it will mean that rows come from the user's code; empty where the source is built in."""
     if config.trainer is not None:
         return (
@@ -165,7 +184,12 @@ def _without_preprocessing(config: TrainingConfig) -> str:
             "; final_model/ answers with the model's outputs: data.present (output to action, in your words) is missing"
         )
         return "" if is_said else told
-    is_shipped = config.data is not None and (":" not in config.data.use or config.data.prepare is not None)
+    if config.data is not None and config.data.prepare is not None:
+        told = (
+            "; predict.py will answer with the model's outputs as numbers: data.present (output to answer) is missing"
+        )
+        return told if found.answers_outputs else ""
+    is_shipped = config.data is not None and ":" not in config.data.use
     alone = "; final_model/ will take samples as your code gives them: no preprocessing of raw inputs is shipped"
     return "" if is_shipped else alone
 

@@ -32,7 +32,7 @@ def ship_function(entry: str, key: str, code_root: Path, folder: Path) -> str:
     """
     place, _, name = entry.partition(":")
     path = confine(place, code_root, key=key)
-    tree = ast.parse(path.read_text(encoding="utf-8"))
+    tree = ast.parse(path.read_text(encoding="utf-8"), place)
     defined = {node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
     if name not in defined:
         raise ConfigurationError(

@@ -69,10 +69,10 @@ def ship_predict(session: Session, served: Served, folder: Path) -> Schema | Non
     if not programs:
         return None
     first = next(served.rows.batches())
-    own = _own_functions(session, folder)
+    own = own_functions(session, folder)
     schema = own.get("prepare") or _inputs(session, served, first, folder / programs[0])
     (output, *_) = wanted_of(served.serving, part(first, 0, LOOKED_AT))
-    schema["answer"] = _answer(session, schema, output) | own.get("present", {})
+    schema["answer"] = answer_of(session, schema, output) | own.get("present", {})
     schema["program"] = {"file": programs[0], "inputs": list(first)}
     kinds = INPUTS[schema["kind"]], ANSWERS[schema["answer"]["kind"]]
     needs = ["numpy", "onnxruntime" if programs[0].endswith(".onnx") else "torch", *(one.needs for one in kinds)]
@@ -89,7 +89,7 @@ def ship_predict(session: Session, served: Served, folder: Path) -> Schema | Non
     return schema
 
 
-def _own_functions(session: Session, folder: Path) -> dict[str, Schema]:
+def own_functions(session: Session, folder: Path) -> dict[str, Schema]:
     """Ship the user's functions that turn raw inputs into samples, and outputs into answers; return what calls them."""
     data, root, found = session.config.data, session.context.code_root, dict[str, Schema]()
     if data is not None and data.prepare is not None:
@@ -319,7 +319,7 @@ def _arrays(served: Served, first: Inputs, train: Any, config: TrainingConfig) -
     return found
 
 
-def _answer(session: Session, schema: Schema, output: Tensor) -> Schema:
+def answer_of(session: Session, schema: Schema, output: Tensor) -> Schema:
     """Return what the outputs, (rows, ...), of some rows mean."""
     splits, data = session.work.splits, session.config.data
     of_trainer, its_task = trainer_classes(session)
@@ -343,7 +343,12 @@ def _answer(session: Session, schema: Schema, output: Tensor) -> Schema:
         is_shares = loss is not None and loss.user_defined and width == len(names) and _are_shares(output.double())
         return found | {"kind": "classes", "classes": names, "are_probabilities": is_shares}
     columns = splits.target_names if width == len(splits.target_names or []) else None
-    return found | {"kind": "numbers", "names": columns}
+    return found | {"kind": "numbers", "names": columns, "are_targets": task == "regression"}
+
+
+def is_of_outputs(answer: Schema) -> bool:
+    """Return whether an answer is the model's outputs as they are, which nothing says the meaning of."""
+    return answer.get("kind") == "numbers" and not answer["are_targets"]
 
 
 def _ranked_within(config: TrainingConfig) -> str | None:

@@ -44,16 +44,16 @@ class Told(NamedTuple):
     notes: list[list[str]]
 
 
-def prove(session: Session, folder: Path, served: Served, schema: Schema) -> Skew | None:
-    """Let predict.py answer raw held-out inputs, and compare; None where there are none to compare.
+def prove(session: Session, folder: Path, served: Served, schema: Schema) -> Skew | str:
+    """Let predict.py answer raw held-out inputs, and compare; return why not where there are none to compare.
 
     Raises:
         IntegrityError: it fails, or its answers differ by more than the tolerance of the export.
     """
     with tempfile.TemporaryDirectory(prefix="raw-inputs-") as place:
         given = (KINDS | TEXTS)[schema["kind"]](session, served, schema, Path(place))
-        if given is None:
-            return None
+        if isinstance(given, str):
+            return given
         told = answered(folder, given.arguments, Path(place), schema["needs"], _remedy(session, schema))
     found, tolerance = difference(told.outputs, given.wanted, "raw inputs"), session.config.deployment.onnx_tolerance
     find = given.wrong or partial(wrong_answer, schema["answer"], given.wanted)
@@ -81,11 +81,15 @@ def _remedy(session: Session, schema: Schema) -> str:
     named = [f"`{name}` ({getattr(data, name)})" for name, kind in own.items() if kind == "own"]
     if not named:
         return REPORT
-    takes = ", ".join(schema["program"]["inputs"])
+    return f"Change {' or '.join(named)}, then export_model again: {contract_of(schema['program']['inputs'])}"
+
+
+def contract_of(inputs: Sequence[str]) -> str:
+    """Return what the user's prepare and present are given, and what is expected of them, for these inputs."""
     return (
-        f"Change {' or '.join(named)}, then export_model again: prepare is given each of the validation data set's "
-        f"raw_inputs and returns one sample without a batch axis, as the program takes it ({takes}); present is given "
-        "one output."
+        "prepare is given each of the validation data set's raw_inputs and returns one sample without a batch axis, as "
+        f"the program takes it ({', '.join(inputs)}); present is given one output. Both run in another folder, with "
+        "the files that theirs import: paths in raw_inputs are whole ones."
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Sized
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -46,10 +46,10 @@ class Given(NamedTuple):
     """Returns which answer is not what the model says, empty where all are; None: the outputs alone tell."""
 
 
-def _table(session: Session, served: Served, schema: Schema, place: Path) -> Given | None:
+def _table(session: Session, served: Served, schema: Schema, place: Path) -> Given | str:
     samples = held_out(session)
     if type(samples) is not TensorSamples or samples.rows is None:
-        return None
+        return "which rows of the files the held-out samples are is not known"
     places = samples.rows[:ROWS].tolist()
     inputs = samples.raw.gather(range(len(places)))[0]
     if session.work.splits.schema is None:  # of a source without a file
@@ -61,7 +61,7 @@ def _table(session: Session, served: Served, schema: Schema, place: Path) -> Giv
     return Given([str(file)], wanted_of(served.serving, {"input": inputs})[0])
 
 
-def _series(session: Session, served: Served, schema: Schema, place: Path) -> Given | None:
+def _series(session: Session, served: Served, schema: Schema, place: Path) -> Given | str:
     series, samples = session.work.splits.series, held_out(session)
     assert series is not None, "of a series"  # noqa: S101
     starts = samples.rows[:FEW].tolist()
@@ -73,7 +73,7 @@ def _series(session: Session, served: Served, schema: Schema, place: Path) -> Gi
     return Given([str(file) for file in files], wanted_of(served.serving, {"input": inputs})[0])
 
 
-def _pictures(session: Session, served: Served, schema: Schema, place: Path) -> Given | None:  # noqa: ARG001
+def _pictures(session: Session, served: Served, schema: Schema, place: Path) -> Given | str:  # noqa: ARG001
     samples = held_out(session)
     assert isinstance(samples, ImageSamples)  # noqa: S101
     files = [samples.pictures.files[row] for row in samples.rows[:FEW]]
@@ -81,8 +81,8 @@ def _pictures(session: Session, served: Served, schema: Schema, place: Path) -> 
     return Given(files, wanted_of(served.serving, {"input": pixels})[0])
 
 
-def _texts(session: Session, served: Served, schema: Schema, place: Path) -> Given | None:
-    samples, column, wanted = held_out(session), schema["text"]["column"], _alone(served, FEW)
+def _texts(session: Session, served: Served, schema: Schema, place: Path) -> Given | str:
+    samples, column, wanted = held_out(session), schema["text"]["column"], _wanted_alone(served, FEW)
     if session.config.data is None:
         texts, places = text_columns(samples)[column], list(range(len(wanted)))
     elif isinstance(samples, TokenRows) and samples.places is not None:
@@ -90,45 +90,64 @@ def _texts(session: Session, served: Served, schema: Schema, place: Path) -> Giv
         texts = Reading(source, source.files(session.context.code_root)).cells().column(column)
         places = samples.places[: len(wanted)].tolist()
     else:
-        return None
+        return "which texts of the files the held-out samples are is not known"
     rows = [{column: texts[place]} for place in places]
     return Given([str(written_rows(rows, schema, place / "texts", as_text=False))], wanted)
 
 
-def _arrays(session: Session, served: Served, schema: Schema, place: Path) -> Given | None:  # noqa: ARG001
+def _arrays(session: Session, served: Served, schema: Schema, place: Path) -> Given | str:  # noqa: ARG001
     seen, first = observations(session, served, ROWS), next(served.rows.batches())
     rows = [part(first, 0, ROWS) if seen is None else seen] if not served.rows.ragged else served.rows.singles(1)
     if not rows:
-        return None
+        return "no held-out row can be taken alone"
     arrays: dict[str, Any] = {name: value.numpy() for name, value in rows[0].items()}
     np.savez(place / "samples.npz", **arrays)
     return Given([str(place / "samples.npz")], wanted_of(served.serving, rows[0])[0])
 
 
-def _own(session: Session, served: Served, schema: Schema, place: Path) -> Given | None:  # noqa: ARG001
-    raw = raw_inputs_of(held_out(session))
+def _own(session: Session, served: Served, schema: Schema, place: Path) -> Given | str:  # noqa: ARG001
+    texts, wanted = raw_texts_of(session, FEW), _wanted_alone(served, FEW)
+    return Given(texts[: len(wanted)], wanted)
+
+
+def raw_texts_of(session: Session, count: int) -> list[str]:
+    """Return what the first held-out samples were raw, as `prepare` is given it.
+
+    Raises:
+        ConfigurationError: nothing says it, or it is not one of each sample.
+    """
+    samples = held_out(session)
+    raw = raw_inputs_of(samples)
+    remedy = (
+        "Give the validation data set an attribute `raw_inputs`: of each sample the text (a path, a sentence) that "
+    )
+    remedy += "prepare takes; or leave data.prepare out."
     if raw is None:
         raise ConfigurationError(
             "`data.prepare` is named, and nothing says what the held-out samples were raw: it cannot be proven.",
-            remedy="Give the validation data set an attribute `raw_inputs`: of each sample the text (a path, a "
-            "sentence) that prepare takes; or leave data.prepare out.",
+            remedy=remedy,
         )
-    wanted = _alone(served, FEW)
-    return Given([str(one) for one in raw[: len(wanted)]], wanted)
+    if isinstance(samples, Sized) and len(raw) != len(samples):
+        raise ConfigurationError(
+            f"`raw_inputs` of the validation data set has {len(raw)} entries for {len(samples)} samples.", remedy=remedy
+        )
+    return [str(one) for one in raw[:count]]
 
 
-KINDS: dict[str, Callable[[Session, Served, Schema, Path], Given | None]] = {
+KINDS: dict[str, Callable[[Session, Served, Schema, Path], Given | str]] = {
     "table": _table, "series": _series, "picture": _pictures, "text": _texts, "array": _arrays, "own": _own,
 }  # fmt: skip
 
 
-def _alone(served: Served, count: int) -> Tensor:
-    """Return the model's outputs, (rows, ...), for the first rows of the first batch, each alone."""
+def alone(served: Served, count: int) -> list[Inputs]:
+    """Return the first rows of the first batch, (1, ...) each."""
     first = next(served.rows.batches())
-    singles: list[Inputs] = served.rows.singles(count) or [
-        part(first, row, row + 1) for row in range(min(count, length(first)))
-    ]
-    return torch.cat([wanted_of(served.serving, one)[0] for one in singles])
+    return served.rows.singles(count) or [part(first, row, row + 1) for row in range(min(count, length(first)))]
+
+
+def _wanted_alone(served: Served, count: int) -> Tensor:
+    """Return the model's outputs, (rows, ...), for the first rows, each alone."""
+    return torch.cat([wanted_of(served.serving, one)[0] for one in alone(served, count)])
 
 
 def _source(session: Session) -> Table:

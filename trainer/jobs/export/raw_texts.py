@@ -162,12 +162,12 @@ def _choice(scores: Tensor) -> Check:
     return lambda answer: "" if is_likeliest(scores, answer["number"]) else f"{answer['choice']!r} is not the likeliest"
 
 
-def _masked(session: Session, served: Served, schema: Schema, place: Path) -> Given | None:  # noqa: ARG001
+def _masked(session: Session, served: Served, schema: Schema, place: Path) -> Given | str:  # noqa: ARG001
     model, text, samples = Model(session, served), schema["text"], held_out(session)
     made, start = model.tokenizer, int(samples.starts[0])
     words = made.decode(samples.tokens[start : start + min(int(samples.lengths[0]), FEW)].tolist()).split()
     if not words or "\ufffd" in words:
-        return None
+        return "the first held-out tokens are no words as text"
     left = " ".join(words[:-1])
     begin = [] if made.boundary is None else [made.boundary]
     tokens = [*begin, *(made.encode(left).tolist() if left else []), text["mask"]]
@@ -245,7 +245,7 @@ def _written_on(model: Model, schema: Schema, arguments: list[str], prompts: Seq
     return _given([*options, *arguments], outputs, [check(prompt) for prompt in prompts])
 
 
-def _conversations(session: Session, served: Served, schema: Schema, place: Path) -> Given | None:
+def _conversations(session: Session, served: Served, schema: Schema, place: Path) -> Given | str:
     model, section = Model(session, served), session.config.data
     assert section is not None, "a built-in source"  # noqa: S101
     source: Any = open_source(section.use, section.args)
@@ -263,11 +263,11 @@ def _conversations(session: Session, served: Served, schema: Schema, place: Path
             prompts.append(tokenized([documents[number][:answer]], model.tokenizer).tokens.tolist())
             asked.append({"messages": messages[:last]})
     if not asked:
-        return None
+        return "no held-out conversation asks before its last answer"
     return _written_on(model, schema, [str(written_rows(asked, schema, place / "chats", as_text=False))], prompts)
 
 
-KINDS: dict[str, Callable[[Session, Served, Schema, Path], Given | None]] = {
+KINDS: dict[str, Callable[[Session, Served, Schema, Path], Given | str]] = {
     "words": _words, "question": _question, "choices": _choices, "masked": _masked, "source": _sources,
     "prompt": _prompts, "conversation": _conversations,
 }  # fmt: skip

@@ -165,7 +165,8 @@ def _write(
             evidence["variants"] = write_variants(wanted, folder / FILES[ONNX], artifacts, served.rows)
         evidence["programs"] = write_others(served.serving, served.rows, folder, config.deployment)
         if (schema := ship_predict(session, served, folder)) is not None:
-            evidence["skew"] = prove_answers(session, folder, served, schema)
+            proven = prove_answers(session, folder, served, schema)
+            evidence |= {"unproven": proven} if isinstance(proven, str) else {"skew": proven}
         evidence["loaded"] = ship_loader(session, served.serving, rows, folder, evidence)
         evidence["latency_ms"] = _latency_ms(served.serving, rows)
     else:
