@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 import io
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,7 +9,7 @@ from typing import Annotated, Any
 
 import numpy as np
 from drift import FAR, Drift
-from predictor import shipped
+from predictor import content_of, shipped
 from pydantic import AfterValidator, BaseModel, ConfigDict, create_model
 
 Inputs = dict[str, np.ndarray[Any, Any]]
@@ -32,11 +30,7 @@ class Rows:
         decode = shipped(folder)["decode"]
 
         def read(text: str) -> np.ndarray[Any, Any]:
-            try:
-                content = base64.b64decode(text.partition(",")[2] if text.startswith("data:") else text, validate=True)
-            except binascii.Error:
-                raise ValueError("it is no base64") from None
-            pixels: np.ndarray[Any, Any] = decode(io.BytesIO(content), size=self.size, channels=self.channels)
+            pixels: np.ndarray[Any, Any] = decode(io.BytesIO(content_of(text)), size=self.size, channels=self.channels)
             return pixels
 
         picture = Annotated[str, AfterValidator(read)]

@@ -1,0 +1,56 @@
+"""Answers as predict.py words them, by the model's own `present` where it has one."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from predictor import DONE, NotFiniteError, shipped
+
+
+class Answers:
+    """Words the program's outputs by the class of predict.py that does it there.
+
+    Args:
+        program: gives outputs for inputs.
+        signature: of the model.
+        folder: with predict.py, schema.json and code/.
+    """
+
+    runs_per_row = 1
+
+    def __init__(self, program: Any, signature: dict[str, Any], folder: Path) -> None:
+        self.program, self.shipped = program, shipped(folder)
+        schema = json.loads((folder / "schema.json").read_text(encoding="utf-8"))
+        kind = self.shipped[signature["answers"]]
+        self.answers = kind(schema, folder, {name: default for name, _, default, _ in kind.options})
+
+    def __call__(self, inputs: Any) -> list[dict[str, Any]]:
+        """Return for each row the answer of `predict.py --json`. Raises NotFiniteError.
+
+        Args:
+            inputs: batches, as predict.py has them; or arrays (rows, ...) by name, whose rows have a number alone.
+        """
+        batches = inputs if isinstance(inputs, list) else [(self._numbered(inputs), inputs)]
+        try:
+            return [one for batch in batches for one in self._worded(batch)]
+        except self.shipped["WrongInputError"]:
+            raise NotFiniteError("the model gave no finite number for this row") from None
+        finally:
+            for sample in (one for samples, _ in batches for one in samples):
+                sample.details.get(DONE, int)()
+
+    def _numbered(self, inputs: dict[str, Any]) -> list[Any]:
+        return [self.shipped["Sample"]({"row": n + 1}) for n in range(len(next(iter(inputs.values()))))]
+
+    def _worded(self, batch: Any) -> list[dict[str, Any]]:
+        if not batch[0]:
+            self.program(batch[1])  # the example: of no row, so there is nothing to present
+            return []
+        answers, _ = self.answers(self.program, batch)
+        try:
+            found: list[dict[str, Any]] = json.loads(json.dumps(answers, allow_nan=False, default=str))
+        except ValueError:
+            raise NotFiniteError("the answer holds no finite number") from None
+        return found
