@@ -28,10 +28,12 @@ NUMBERED = {"own", "table", "array"}
 def words_of(model: FinalModel, inputs: Inputs) -> str | None:
     """Return the class of predict.py that words the answers; None where a template does.
 
-    Samples of a model with a `prepare` have no raw input that its `present` could be given.
+    Samples of a model with a `prepare` have no raw input that its `present` could be given. Outputs that a loss of the
+    user's took as probabilities are no scores.
     """
-    is_theirs = inputs.kind == "own" or model.own.keys() == {"present"}
-    return ANSWERS[model.schema["answer"]["kind"]].kind if is_theirs else None
+    answer = model.schema.get("answer", {})
+    is_theirs = inputs.kind == "own" or model.own.keys() == {"present"} or answer.get("are_probabilities")
+    return ANSWERS[answer["kind"]].kind if is_theirs else None
 
 
 def require_presentable(model: FinalModel, inputs: Inputs) -> None:
@@ -71,6 +73,8 @@ def _takes_input(model: FinalModel, entry: str) -> bool:
 
 def own_packages(model: FinalModel) -> list[str]:
     """Return the packages that predict.py needs beside the service's, each in the version of training where known."""
+    if not model.own:
+        return []
     file = model.folder / "requirements.txt"
     lines = file.read_text(encoding="utf-8").splitlines() if file.is_file() else []
     known = {_name(line): line.strip() for line in lines if "==" in line and not line.startswith("#")}

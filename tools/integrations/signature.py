@@ -55,7 +55,7 @@ class Signature(BaseModel):
     """Of these numbers by their place; empty where the data gave none. Of a forecast its targets."""
     inputs: Inputs
     answers: str | None = None
-    """Class of predict.py that words the answers, where the user's own functions prepare rows or present outputs."""
+    """Class of predict.py that words the answers, where the user's own code decides what they are."""
     packages: list[str] = []
     """What these functions import beside the service's own packages, as pip takes them."""
     most_rows: int | None
@@ -107,7 +107,7 @@ def signature_of(model: FinalModel, *, classes: Sequence[str] | None, as_samples
         names=_names(model, task, numbers),
         inputs=inputs,
         answers=words,
-        packages=own_packages(model) if words is not None else [],
+        packages=own_packages(model),
         most_rows=MAX_PROMPTS if task == "generation" else None,
         metrics=test.get("metrics") or {},
         certified=test.get("certified") or [],
@@ -172,7 +172,7 @@ def _answers(model: FinalModel, inputs: Inputs, classes: Sequence[str] | None) -
 def _own_answers(model: FinalModel, classes: Sequence[str] | None) -> tuple[Task, list[str], int]:
     """Return the same of answers that predict.py words. Raises ConfigurationError where classes are given to them."""
     answer, shape = model.schema["answer"], model.outputs()[0][1]
-    if classes:
+    if classes and list(classes) != answer.get("classes"):
         raise ConfigurationError(
             f"The answers of {model.project} are those of its predict.py, which {', '.join(classes)} would not change.",
             remedy="Leave --classes out.",

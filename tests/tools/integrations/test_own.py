@@ -112,9 +112,18 @@ def test_a_file_is_uploaded_under_the_ending_that_prepare_takes_and_kept_no_long
 
 
 @pytest.mark.slow
-def test_a_present_of_rows_that_a_built_in_source_has_is_what_a_client_gets(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "answer",
+    [
+        PRESENTED | {"present": "code/serve.py:alone"},
+        {"kind": "classes", "target": "mood", "classes": ["low", "high"], "are_probabilities": True},
+    ],
+)
+def test_what_predict_py_makes_of_the_samples_outputs_is_what_a_client_gets(
+    answer: dict[str, Any], tmp_path: Path
+) -> None:
     arrays = {"input": {"shape": [2], "dtype": "float32"}}
-    schema = {"kind": "array", "arrays": arrays, "answer": PRESENTED | {"present": "code/serve.py:alone"}}
+    schema = {"kind": "array", "arrays": arrays, "answer": answer}
     model = by_hand(tmp_path / "final_model", schema)
     deploy(model, tmp_path / "parts", ["service"], as_samples=True)
     with serving(tmp_path / "parts" / "service") as service:

@@ -81,9 +81,9 @@ class Drift:
         """Count what was answered; of all but classes, only how many."""
         self.rows += len(answers)
         for answer in answers:
-            label = answer.get("label")
-            if label not in self.classes:
-                label = next((name for key, name in UNNAMED.items() if key in answer), "answer")
+            label: str = next((name for key, name in UNNAMED.items() if key in answer), "answer")
+            if answer.get("label") in self.classes:
+                label = answer["label"]
             self.labels[label] += 1
             PREDICTED.labels(label).inc()
 

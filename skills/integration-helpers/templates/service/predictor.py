@@ -12,9 +12,6 @@ from typing import Any
 
 import numpy as np
 
-DONE = "done"
-"""Among the details of a sample: what is called once it is answered."""
-
 
 class NotTheModelError(SystemExit):
     """A file is not the one that this service was generated for."""

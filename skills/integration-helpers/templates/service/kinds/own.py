@@ -12,12 +12,12 @@ from typing import Annotated, Any
 
 import numpy as np
 from drift import Drift
-from predictor import DONE, content_of, shipped
+from predictor import content_of, shipped
 from pydantic import AfterValidator, BaseModel, ConfigDict, create_model
 
 
 class Prepared:
-    """What `prepare` made of a row; a file lies in a folder of its own until it is answered, or this is given up.
+    """What `prepare` made of a row; a file lies in a folder of its own for as long as this is held.
 
     Args:
         rows: of predict.py, with its WrongInputError `refused`.
@@ -35,8 +35,6 @@ class Prepared:
             if done:
                 done()
             raise ValueError(text.replace(f"{place}/", "") if place else text) from None
-        if done:
-            self.batch[0][0].details[DONE] = done
 
 
 class Rows:

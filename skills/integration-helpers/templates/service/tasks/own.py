@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from predictor import DONE, NotFiniteError, shipped
+from predictor import NotFiniteError, shipped
 
 
 class Answers:
@@ -37,9 +37,6 @@ class Answers:
             return [one for batch in batches for one in self._worded(batch)]
         except self.shipped["WrongInputError"]:
             raise NotFiniteError("the model gave no finite number for this row") from None
-        finally:
-            for sample in (one for samples, _ in batches for one in samples):
-                sample.details.get(DONE, int)()
 
     def _numbered(self, inputs: dict[str, Any]) -> list[Any]:
         return [self.shipped["Sample"]({"row": n + 1}) for n in range(len(next(iter(inputs.values()))))]
