@@ -12,9 +12,11 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
+from onnx import TensorProto, helper
+from PIL import Image
 from tests.tools.integrations.conftest import Service, serving
 from tests.tools.integrations.test_generation import write_model
-from tests.trainer.jobs.test_predict import answers, run, sums
+from tests.trainer.jobs.test_predict import answers, released, run, sums
 
 from trainwright.tools.integrations import deploy, read_signature
 from trainwright.trainer.base.errors import TrainwrightError
@@ -160,6 +162,41 @@ def test_what_the_released_code_imports_is_among_the_packages_in_the_version_of_
     assert "--no-deps" not in (tmp_path / "parts" / "service" / "Dockerfile").read_text()
     deploy(by_hand(tmp_path / "b" / "final_model", TEXT | {"answer": PRESENTED}), tmp_path / "few", ["service"])
     assert "--no-deps" in (tmp_path / "few" / "service" / "Dockerfile").read_text()
+
+
+@pytest.mark.slow
+def test_a_mask_comes_as_a_png_in_the_pictures_own_size_as_predict_py_writes_it(tmp_path: Path) -> None:
+    coding = {"classes": ["dark", "light"], "codes": [0, 0xFF0000], "of_colors": True}
+    pictures = {"size": [3, 4], "channels": 1, "dtype": "uint8"}
+    schema = {"kind": "picture", "pictures": pictures, "answer": {"kind": "mask", "target": "class", **coding}}
+    model = by_hand(tmp_path / "final_model", schema)
+    released(model, schema, scores_of_pixels())
+    (model / "config.yaml").write_text("data: {use: images}\n")
+    pixels = np.zeros((6, 8), np.uint8)
+    pixels[:, 4:] = 200
+    Image.fromarray(pixels).save(tmp_path / "half.png")
+    (wanted,) = (one["answer"] for one in answers(run(model, "--json", str(tmp_path / "half.png"))))
+    mask = (model / wanted["mask"]).read_bytes()
+    deploy(model, tmp_path / "parts", ["service"])
+    with serving(tmp_path / "parts" / "service") as service:
+        row = {"picture": base64_of((tmp_path / "half.png").read_bytes())}
+        found = service.predict(rows=[row, row]).json()["predictions"]
+        assert 'predictions_total{label="mask"} 2.0' in service.client.get("/metrics").text
+    assert found == [{"mask": base64_of(mask), "shares": wanted["shares"]}] * 2
+    assert (read_signature(model).task, read_signature(model).classes) == ("mask", ["dark", "light"])
+
+
+def scores_of_pixels() -> Any:
+    """Return a program that gives one score a pixel: by how much it is above 100."""
+    given = helper.make_tensor_value_info("input", TensorProto.UINT8, ["rows", 1, 3, 4])
+    made = helper.make_tensor_value_info("output", TensorProto.FLOAT, ["rows", 1, 3, 4])
+    limit = onnx.numpy_helper.from_array(np.array(100.0, np.float32), "limit")
+    steps = [
+        helper.make_node("Cast", ["input"], ["real"], to=TensorProto.FLOAT),
+        helper.make_node("Sub", ["real", "limit"], ["output"]),
+    ]
+    graph = helper.make_graph(steps, "g", [given], [made], [limit])
+    return helper.make_model(graph, ir_version=10, opset_imports=[helper.make_opsetid("", 17)])
 
 
 REFUSED: dict[str, tuple[dict[str, Any], dict[str, str], str, str]] = {

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +26,13 @@ class Answers:
         self.program, self.shipped = program, shipped(folder)
         schema = json.loads((folder / "schema.json").read_text(encoding="utf-8"))
         kind = self.shipped[signature["answers"]]
-        self.answers = kind(schema, folder, {name: default for name, _, default, _ in kind.options})
+        options = {name: default for name, _, default, _ in kind.options}
+        if "out" in options:
+            options["out"] = Path(tempfile.mkdtemp(prefix="answers-"))
+        self.answers, self.writes = kind(schema, folder, options), "out" in options
 
     def __call__(self, inputs: Any) -> list[dict[str, Any]]:
-        """Return for each row the answer of `predict.py --json`. Raises NotFiniteError.
+        """Return for each row the answer of `predict.py --json`; of a mask its PNG in base64. Raises NotFiniteError.
 
         Args:
             inputs: batches, as predict.py has them; or arrays (rows, ...) by name, whose rows have a number alone.
@@ -46,8 +51,17 @@ class Answers:
             self.program(batch[1])  # the example: of no row, so there is nothing to present
             return []
         answers, _ = self.answers(self.program, batch)
+        if self.writes:
+            answers = [{**one, "mask": _taken(Path(one["mask"]))} for one in answers]
         try:
             found: list[dict[str, Any]] = json.loads(json.dumps(answers, allow_nan=False, default=str))
         except ValueError:
             raise NotFiniteError("the answer holds no finite number") from None
         return found
+
+
+def _taken(path: Path) -> str:
+    """Return the content of a file in base64; it is there no longer."""
+    content = path.read_bytes()
+    path.unlink()
+    return base64.b64encode(content).decode()
