@@ -140,10 +140,34 @@ def _library_writing(root: Path) -> dict[str, Any]:
     return values
 
 
+def _own(root: Path) -> dict[str, Any]:
+    """Sentences that the user's own code reads, prepares and presents."""
+    (root / "letters.py").write_text('LETTERS = "abt"\n')
+    (root / "serve.py").write_text(
+        "import numpy\nfrom letters import LETTERS\n\n\n"
+        "def prepare(text):\n    if not text:\n        raise ValueError('no text')\n"
+        "    return numpy.array([text.count(letter) for letter in LETTERS], dtype=numpy.float32)\n\n\n"
+        "def present(output, text):\n    return {'mood': ['low', 'high'][int(output[0] > 3)], 'of': len(text),"
+        " 'exactly': output[0]}\n"
+    )
+    (root / "data.py").write_text(
+        "import torch\nfrom serve import prepare\n\n\n"
+        "class Sentences(torch.utils.data.Dataset):\n"
+        "    def __init__(self, split):\n"
+        "        self.raw_inputs = [f\"{split} {'ab'[n % 2] * (3 + n % 5)} {n}\" for n in range(40)]\n\n"
+        "    def __len__(self):\n        return len(self.raw_inputs)\n\n"
+        "    def __getitem__(self, place):\n        text = self.raw_inputs[place]\n"
+        "        return torch.from_numpy(prepare(text)), torch.tensor([float(text.count('a'))])\n\n\n"
+        "def load():\n    return {split: Sentences(split) for split in ('train', 'validation', 'test')}\n"
+    )
+    data = {"use": "data.py:load", "prepare": "serve.py:prepare", "present": "serve.py:present"}
+    return {**QUICK, "metrics": ["mae"], "loss": "mse", "model": {"use": "mlp", "args": {"hidden": [8]}}, "data": data}
+
+
 KINDS: dict[str, Callable[[Path], dict[str, Any]]] = {
     "table": _table, "number": _number, "picture": _picture, "text": _text, "array": _array,
     "forecast": _forecast, "writing": _writing, "packed_writing": _packed_writing,
-    "library_writing": _library_writing,
+    "library_writing": _library_writing, "own": _own,
 }  # fmt: skip
 
 

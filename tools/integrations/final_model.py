@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,8 @@ PROGRAM = "model.onnx"
 NEEDED = ("resolved.json", "metrics.json", "config.yaml", "README.md")
 SERVED = (PROGRAM, f"{PROGRAM}.data", "schema.json", "predict.py", "tokenizer.json", "README.md")
 """Files that a service takes along, where they are there."""
+CODE = "code"
+"""Folder of the user's source; a service takes it along where predict.py calls it."""
 RELEASED = "pass_gate(project=…, phase='finalization') makes final_model/ once export_model(project=…) has run."
 
 
@@ -47,7 +50,10 @@ class FinalModel:
         missing = [name for name in NEEDED if not (folder / name).is_file()]
         if missing:
             raise NotFoundError(f"{folder} is no final_model: it has no {missing[0]}.", remedy=RELEASED)
-        found = cls(folder, {name: sha256_of_file(folder / name) for name in SERVED if (folder / name).is_file()})
+        found = cls(folder, _digests(folder, SERVED))
+        if found.own:
+            code = (path.relative_to(folder).as_posix() for path in sorted((folder / CODE).rglob("*.py")))
+            found = replace(found, digests=found.digests | _digests(folder, code))
         if "project" not in found.metrics:
             raise NotFoundError(
                 f"{folder} is an export that no gate has released: its metrics.json names no project.", remedy=RELEASED
@@ -87,6 +93,13 @@ class FinalModel:
     def schema(self) -> dict[str, Any]:
         """The content of schema.json; empty where there is none."""
         return self._json("schema.json") if "schema.json" in self.digests else {}
+
+    @property
+    def own(self) -> dict[str, str]:
+        """Which functions of the user's predict.py calls, `prepare` and `present`: `code/file.py:function` of each."""
+        answer = self.schema.get("answer", {})
+        found = {"prepare": self.schema["own"]["prepare"]} if self.schema.get("kind") == "own" else {}
+        return found | ({"present": answer["present"]} if answer.get("kind") == "own" else {})
 
     @cached_property
     def evaluation(self) -> dict[str, Any]:
@@ -143,6 +156,10 @@ def is_model(folder: Path) -> bool:
 def is_signed(folder: Path) -> bool:
     """Return whether the final model of a folder has its signature, so that its files can be compared."""
     return (_inner(folder) / SIGNATURE).is_file()
+
+
+def _digests(folder: Path, names: Iterable[str]) -> dict[str, str]:
+    return {name: sha256_of_file(folder / name) for name in names if (folder / name).is_file()}
 
 
 def _inner(folder: Path) -> Path:

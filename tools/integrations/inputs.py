@@ -1,7 +1,7 @@
-"""Inputs of a released model: columns of a table, last rows of a series, a picture, text, prompt, or bare numbers.
+"""Inputs of a released model: a table's columns, a series' last rows, a picture, text, prompt, numbers, or the user's.
 
-What training did with them must lie in `final_model/` (schema.json, predict.py, tokenizer.json, or inside the
-program); where it does not, nothing is generated.
+What training did with them must lie in `final_model/` (schema.json, predict.py with code/, tokenizer.json, or inside
+the program); where it does not, nothing is generated.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Inputs(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    kind: Literal["table", "series", "picture", "text", "prompt", "array"]
+    kind: Literal["table", "series", "picture", "text", "prompt", "own", "array"]
     fields: list[Field] = []
     """Of a table, and of each row of a series."""
     window: int | None = None
@@ -62,6 +62,14 @@ class Inputs(BaseModel):
     """To which a text is cut; of a prompt and what is written after it, how many the model sees."""
     most_new_tokens: int | None = None
     """Tokens that may be asked for after a prompt."""
+    takes: str = ""
+    """Kind of what the user's own `prepare` takes, in words."""
+    example: str = ""
+    """One of that kind, made up; the name that a file gets."""
+    is_file: bool = False
+    """Whether it is a file rather than a text."""
+    shapes: dict[str, list[int]] = {}
+    """Of what `prepare` makes, by the name of the program's input."""
     shape: list[int] = []
     """Of an array."""
     statistics: dict[str, dict[str, float]] = {}
@@ -73,12 +81,15 @@ def inputs_of(model: FinalModel, *, as_samples: bool) -> Inputs:
     resolved, schema = model.resolved, model.schema
     if resolved.get("preprocessing") is not None and not resolved.get("onnx_includes_preprocessing"):
         raise _missing(model, "its preprocessing is not inside model.onnx")
+    if not as_samples and "prepare" in model.own:
+        return _own(model)
     if ".py:" in str(model.data.get("use")) and not as_samples:
         raise ConfigurationError(
             f"The rows of {model.project} come from your code ({model.data['use']}), and what it does to them is not "
-            "in final_model/.",
-            remedy="Use a built-in source (csv, images, npz …), which is served from raw rows; or add --as-samples: "
-            "then rows are given as your code gave them to the model.",
+            "in final_model/: no `data.prepare` was exported with it.",
+            remedy=f"Name the function that makes a sample of a raw input, configure(project={model.project!r}, "
+            "begin_release=True, changes={'data.prepare': 'file.py:function'}), then export_model and the last gate "
+            "again; or add --as-samples: then rows are given as your code gave them to the model.",
         )
     if resolved.get("text") is not None:
         return _text(model)
@@ -94,6 +105,21 @@ def inputs_of(model: FinalModel, *, as_samples: bool) -> Inputs:
         named = {name: options[name] for name in ("window", "time", "group", "every")}
         return Inputs(kind="series", **_columns(model), **named)
     return _array(model)
+
+
+def _own(model: FinalModel) -> Inputs:
+    """Return what the user's own `prepare` takes, and what it makes."""
+    if "predict.py" not in model.digests:
+        raise _missing(model, "it has no predict.py")
+    own, names = model.schema["own"], model.schema["program"]["inputs"]
+    takes = own.get("takes", "a text")
+    return Inputs(
+        kind="own",
+        takes=takes,
+        example=own.get("example", "some words"),
+        is_file=takes.startswith("a file"),
+        shapes=dict(zip(names, model.resolved["input_shapes"], strict=True)),
+    )
 
 
 def _columns(model: FinalModel) -> dict[str, Any]:

@@ -1,7 +1,8 @@
 """Rendering of a part's files from a signature: templates of skills/integration-helpers, and files taken as they are.
 
 `NAME.j2` is rendered to NAME, `dot_NAME` becomes .NAME; of `kinds/table.py`, `kinds/text.py` … the one of the model's
-kind of input becomes `rows.py` beside that folder, and of `tasks/regression.py` … the one of its task `answers.py`.
+kind of input becomes `rows.py` beside that folder, and of `tasks/regression.py` … the one of its task `answers.py`;
+`tasks/own.py` where predict.py itself words the answers.
 `by_release.sql` gets a name that no other release has.
 """
 
@@ -13,6 +14,7 @@ from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
+from trainwright.tools.integrations.own_code import require_names_apart, with_packages
 from trainwright.tools.integrations.signature import DIGITS
 from trainwright.trainer.base.text import one_line
 from trainwright.trainer.base.time_units import DAY
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
 
 TEMPLATES = Path(__file__).resolve().parents[2] / "skills" / "integration-helpers" / "templates"
 RENDERED, HIDDEN, NAMED = ".j2", "dot_", "by_release"
-SIGNATURE = "signature.json"
+SIGNATURE, REQUIREMENTS = "signature.json", "requirements.txt"
 
 
 def rendered(part: str, signature: Signature) -> dict[str, str]:
@@ -33,6 +35,8 @@ def rendered(part: str, signature: Signature) -> dict[str, str]:
 
     Args:
         part: `service`, `form`, `database` or `client`.
+
+    Raises ConfigurationError where a file of the user's has the name of one of the service's.
     """
     found = {}
     values = {
@@ -50,6 +54,8 @@ def rendered(part: str, signature: Signature) -> dict[str, str]:
         else:
             found[target] = path.read_text(encoding="utf-8")
     if part == "service":
+        require_names_apart(found, signature)
+        found[REQUIREMENTS] = with_packages(found[REQUIREMENTS], signature.packages)
         found[SIGNATURE] = json.dumps(signature.model_dump(), indent=2, ensure_ascii=False) + "\n"
     return found
 
@@ -63,6 +69,8 @@ def example_row(signature: Signature) -> Any:
         return {"past": _past(inputs)}
     if inputs.kind == "picture":
         return {"picture": "BASE64 of a PNG or JPEG file"}
+    if inputs.kind == "own":
+        return {"file": f"BASE64 of {inputs.takes}"} if inputs.is_file else {"input": inputs.example}
     if inputs.kind == "prompt":
         return {"prompt": "some words", "most_tokens": 32, "temperature": 0.8, "seed": 0}
     return {"text": "some words"} if inputs.kind == "text" else {"values": _zeros(inputs.shape)}
@@ -119,7 +127,8 @@ def _zeros(shape: list[int]) -> Any:
 
 def _target(name: PurePosixPath, signature: Signature) -> str | None:
     """Return where a template's file goes; None for one of another kind of input or another task."""
-    for folder, wanted, becomes in (("kinds", signature.inputs.kind, "rows"), ("tasks", signature.task, "answers")):
+    task = signature.task if signature.answers is None else "own"
+    for folder, wanted, becomes in (("kinds", signature.inputs.kind, "rows"), ("tasks", task, "answers")):
         if folder in name.parts:
             place = name.parts.index(folder)
             if name.name.partition(".")[0] != wanted:

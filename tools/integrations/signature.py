@@ -13,13 +13,14 @@ from pydantic import BaseModel, ConfigDict
 
 from trainwright.tools.integrations.final_model import PROGRAM, FinalModel
 from trainwright.tools.integrations.inputs import Inputs, inputs_of
+from trainwright.tools.integrations.own_code import own_packages, require_presentable, words_of
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.losses import LOSSES
 
 MAX_PROMPTS = 16
 DIGITS = 12
 """Of a digest that names a release or its file."""
-Task = Literal["classification", "regression", "forecast", "generation"]
+Task = Literal["classification", "regression", "forecast", "generation", "mask", "own"]
 
 
 class Release(BaseModel):
@@ -53,6 +54,10 @@ class Signature(BaseModel):
     names: list[str] = []
     """Of these numbers by their place; empty where the data gave none. Of a forecast its targets."""
     inputs: Inputs
+    answers: str | None = None
+    """Class of predict.py that words the answers, where the user's own code decides what they are."""
+    packages: list[str] = []
+    """What these functions import beside the service's own packages, as pip takes them."""
     most_rows: int | None
     """Rows of a request where each takes many runs of the program; None: as many as the service's settings say."""
     metrics: dict[str, float]
@@ -80,7 +85,10 @@ def signature_of(model: FinalModel, *, classes: Sequence[str] | None, as_samples
         IntegrityError: a file cannot be read.
     """
     inputs = inputs_of(model, as_samples=as_samples)
-    task, names, numbers = _answers(model, inputs, classes)
+    words = words_of(model, inputs)
+    if words is not None:
+        require_presentable(model, inputs)
+    task, names, numbers = _answers(model, inputs, classes) if words is None else _own_answers(model, classes)
     test = model.metrics.get("test") or {}
     number, digest = model.number, model.digests[PROGRAM]
     return Signature(
@@ -98,6 +106,8 @@ def signature_of(model: FinalModel, *, classes: Sequence[str] | None, as_samples
         numbers=numbers,
         names=_names(model, task, numbers),
         inputs=inputs,
+        answers=words,
+        packages=own_packages(model),
         most_rows=MAX_PROMPTS if task == "generation" else None,
         metrics=test.get("metrics") or {},
         certified=test.get("certified") or [],
@@ -112,6 +122,8 @@ def _target(model: FinalModel, task: Task, numbers: int) -> str:
     given = ", ".join(given) if isinstance(given, list) else given
     if task == "generation":
         return "what comes after a prompt"
+    if task == "own":
+        return "an answer"
     return str(given or ("class" if task == "classification" else "a number" if numbers == 1 else f"{numbers} numbers"))
 
 
@@ -155,6 +167,22 @@ def _answers(model: FinalModel, inputs: Inputs, classes: Sequence[str] | None) -
         "the name of one.",
         remedy=f"Name them in the order of their numbers: --classes {','.join(f'class_{n}' for n in range(width))}.",
     )
+
+
+def _own_answers(model: FinalModel, classes: Sequence[str] | None) -> tuple[Task, list[str], int]:
+    """Return the same of answers that predict.py words. Raises ConfigurationError where classes are given to them."""
+    answer, shape = model.schema["answer"], model.outputs()[0][1]
+    if classes and list(classes) != answer.get("classes"):
+        raise ConfigurationError(
+            f"The answers of {model.project} are those of its predict.py, which {', '.join(classes)} would not change.",
+            remedy="Leave --classes out.",
+        )
+    width = 1 if len(shape) == 1 else shape[-1] if len(shape) == 2 else None
+    if answer["kind"] == "numbers" and width is not None and (width == 1 or not answer.get("names")):
+        return "regression", [], width
+    tasks: dict[str, Task] = {"classes": "classification", "mask": "mask"}
+    task = tasks.get(answer["kind"], "own")
+    return task, [] if task == "own" else answer["classes"], 0
 
 
 def _task(model: FinalModel) -> str | None:

@@ -103,8 +103,8 @@ def _is_generated(target: Path, names: Sequence[str]) -> bool:
 
 def _take_along(model: FinalModel, target: Path) -> None:
     """Copy the served files, which the service compares with their digests when it starts."""
-    target.mkdir()
     for name in model.digests:
+        (target / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(model.folder / name, target / name)
 
 

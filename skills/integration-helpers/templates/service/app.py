@@ -40,7 +40,7 @@ def create_app(folder: Path, settings: Settings) -> FastAPI:
     rows = Rows(signature, folder / "model")
     answers = Answers(program(folder / "model", settings.threads), signature, folder / "model")
     answers(rows.example())  # not ready before it has run once
-    drift = Drift(Path(settings.drift_log) if settings.drift_log else None)
+    drift = Drift(Path(settings.drift_log) if settings.drift_log else None, signature["classes"])
     number, name = signature["release"]["number"], signature["release"]["name"]
     app = FastAPI(
         title=signature["project"], version=name, lifespan=_life(drift, settings.drift_seconds), redoc_url=None

@@ -17,6 +17,8 @@ from prometheus_client import Gauge
 
 FAR = 4.0
 """Deviations of the train split from which on a number counts as far."""
+UNNAMED = {"mask": "mask", "text": "text", "forecast": "forecast", "value": "number", "values": "number"}
+"""What an answer that is no class is counted as, by its key."""
 ODD = Metric("inputs_odd", "Values that differ from the training data", ["field", "what"])
 SHIFT = Gauge("input_shift", "Mean of a number since the last line, in deviations from that of training", ["field"])
 PREDICTED = Metric("predictions", "Rows predicted", ["label"])
@@ -43,10 +45,11 @@ class Drift:
 
     Args:
         log: file that gets a line from time to time; None: none does.
+        classes: that are counted by name.
     """
 
-    def __init__(self, log: Path | None) -> None:
-        self.log = log
+    def __init__(self, log: Path | None, classes: Sequence[str] = ()) -> None:
+        self.log, self.classes = log, classes
         self._begin()
 
     def _begin(self) -> None:
@@ -75,10 +78,12 @@ class Drift:
                 self.measure(field["name"], (value - known["mean"]) / (known["scale"] or 1.0))
 
     def predicted(self, answers: list[dict[str, Any]]) -> None:
-        """Count what was answered; of numbers and texts, only how many."""
+        """Count what was answered; of all but classes, only how many."""
         self.rows += len(answers)
         for answer in answers:
-            label = answer.get("label", next((kind for kind in ("text", "forecast") if kind in answer), "number"))
+            label: str = next((name for key, name in UNNAMED.items() if key in answer), "answer")
+            if answer.get("label") in self.classes:
+                label = answer["label"]
             self.labels[label] += 1
             PREDICTED.labels(label).inc()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
 import runpy
@@ -43,6 +44,14 @@ def shipped(model: Path) -> dict[str, Any]:
 def program(model: Path, threads: int) -> Any:
     """Return the program: its first output, (rows, ...), for inputs (rows, ...) by name. `threads` are of one run."""
     return shipped(model)["Program"](model / "model.onnx", (), threads)
+
+
+def content_of(text: str) -> bytes:
+    """Return the content of a file that is given in base64, or as a data URL. Raises ValueError."""
+    try:
+        return base64.b64decode(text.partition(",")[2] if text.startswith("data:") else text, validate=True)
+    except ValueError:  # binascii's for a wrong letter, its own for one beyond ASCII
+        raise ValueError("it is no base64") from None
 
 
 def finite(outputs: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

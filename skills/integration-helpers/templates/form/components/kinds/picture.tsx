@@ -1,19 +1,12 @@
 import { useEffect, useState } from "react";
 
+import { chosenFile } from "../lib/chosen";
 import type { Row } from "../lib/signature";
 import Labelled from "./Labelled";
 import type { Problems } from "./PredictForm";
 
 export async function readRow(given: FormData): Promise<Row> {
-  const file = given.get("picture");
-  if (!(file instanceof File) || file.size === 0) throw new Error("Picture: choose a file.");
-  const reader = new FileReader();
-  const read = new Promise<string>((resolve, reject) => {
-    reader.onload = () => resolve(String(reader.result));
-    reader.onerror = () => reject(new Error("Picture: the file cannot be read."));
-  });
-  reader.readAsDataURL(file);
-  return { picture: await read };
+  return { picture: await chosenFile(given, "picture", "Picture") };
 }
 
 /** A field for the picture, and the picture that was chosen. */
