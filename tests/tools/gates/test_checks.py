@@ -346,7 +346,7 @@ REFUSED: list[tuple[str, Harm, str, str, str]] = [
      "0.9 reported", "", "start_training"),
     ("finalization.drift_bounded", lambda evidence: vars(evidence.export).update(
         certified=lambda split="validation": {"accuracy": 0.1}), r"accuracy 0.1, baseline 0.8.*% worse", "at most 5 %",
-     "compare_runs"),
+     "start_training"),
     ("finalization.bounds_kept", configured(**BOUND), r"accuracy 0.8", "accuracy >= 0.99", "configure"),
     ("finalization.goal_reached", of_project(goal=UNREACHED), "validation accuracy 0.8", "0.999", "project_status"),
 ]  # fmt: skip

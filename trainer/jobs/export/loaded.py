@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from trainwright.trainer.base.errors import TrainwrightError
@@ -33,7 +33,7 @@ import runpy, sys
 import torch
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 from torch import Tensor
 {tensors_in}
 load, given, found, *names = sys.argv[1:]
@@ -42,7 +42,7 @@ inputs = load_file(given)
 listed = [inputs[str(place)] for place in range(len(inputs))]
 with torch.no_grad():
     result = model(**dict(zip(names, listed))) if names else model(*listed)
-torch.save(tensors_in(result), found)
+save_file(dict((str(place), one.contiguous()) for place, one in enumerate(tensors_in(result))), found)
 """
 
 
@@ -107,15 +107,16 @@ def _proven(session: Session, serving: Serving, rows: Inputs, folder: Path, need
     with TemporaryDirectory(prefix="loaded-") as name:
         place = Path(name)
         save_file({str(number): value for number, value in enumerate(inputs)}, place / "given.safetensors")
-        arguments = [str(folder / LOAD), str(place / "given.safetensors"), str(place / "found.pt"), *names]
+        arguments = [str(folder / LOAD), str(place / "given.safetensors"), str(place / "found.safetensors"), *names]
         run_alone(
             CALLED.format(tensors_in=inspect.getsource(tensors_in)),
             arguments,
             place,
-            needs=needs,
+            needs=f"{needs} numpy",  # by which the outputs are written
             failed=f"{LOAD} does not make the model again",
         )
-        given = torch.load(place / "found.pt", weights_only=True)
+        found = load_file(place / "found.safetensors")
+    given = [found[str(number)] for number in range(len(found))]
     if len(given) != len(wanted) or not wanted:
         raise none(f"{LOAD} gives {len(given)} tensors, and the model {len(wanted)}")
     worst = max((difference(*pair, "real rows") for pair in zip(given, wanted, strict=True)), key=lambda one: one.ratio)
