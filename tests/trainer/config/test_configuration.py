@@ -61,7 +61,7 @@ BROKEN: dict[str, tuple[dict[str, Any], str]] = {
     "epochs without end": ({"training.epochs": 1_000_001}, "less than or equal to 1000000"),
     "batch beyond memory": ({"loader.batch_size": 2**20 + 1}, "less than or equal to 1048576"),
     "steps without end": ({"training.max_steps": 2**40 + 1}, "less than or equal to"),
-    "unknown format": ({"deployment.formats": ["onx"]}, "'safetensors' or 'onnx'"),
+    "unknown format": ({"deployment.formats": ["onx"]}, "'torch_export' or 'torchscript'"),
 }  # fmt: skip
 
 
