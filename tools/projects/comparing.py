@@ -40,6 +40,8 @@ MAX_CELLS = 48
 MAX_GROUPS = 8
 MAX_WORST = 5
 """Rows that are named in words."""
+FEW = 50
+"""Rows of which one is few."""
 FEW_ROWS_SHARE = 0.25
 """Of the loss, from which on a handful of rows is worth a look at its labels."""
 CERTAIN_BELOW = 0.05
@@ -239,9 +241,10 @@ def plot_metrics(
 
 
 def worst_in_words(run: RunDirectory) -> str | None:
-    """Return the worst validation rows, and which share of the loss they have; None where no label is one value.
+    """Return the worst validation rows; None where no label is one value.
 
-    A label that a typing error made ten times too large has most of a mean error to itself.
+    A number that a typing error made ten times too large has much of a mean error to itself: where one row in fifty,
+    or fewer, have as much of the loss, their labels are asked after.
     """
     found, best = run.part(Evaluation), run.part(Summary).best
     rows = [one for one in found.worst[:MAX_WORST] if isinstance(one.target, str | float | int)]
@@ -253,8 +256,9 @@ def worst_in_words(run: RunDirectory) -> str | None:
         for one in rows
     )
     mean = best.metrics.get("loss") if best is not None else None
-    share = sum(one.loss for one in rows) / (mean * found.rows) if mean and found.rows else 0.0
-    told = f"{len(rows)} of {found.rows} validation rows have {100 * share:.0f} % of the loss; are their labels right? "
+    few = [one for one in rows[: found.rows // FEW] if isinstance(one.target, float | int)]
+    share = sum(one.loss for one in few) / (mean * found.rows) if mean else 0.0
+    told = f"{len(few)} of {found.rows} validation rows have {100 * share:.0f} % of the loss; are their labels right? "
     return f"{told * (FEW_ROWS_SHARE <= share <= 1)}{named}"
 
 

@@ -78,7 +78,7 @@ class OnRows(Difference):
 
 
 class KeptRows(BaseModel):
-    """What became of the different rows that tested the earlier version and that it was not trained on."""
+    """What became of the different rows that tested the earlier version."""
 
     rows: int
     kept: int
@@ -293,6 +293,7 @@ def kept_rows(unseen: Unseen, *, are_for_training_later: bool) -> KeptRows:
         "have another target": rows.relabelled,
         f"hold other values{held}": rows.changed,
         "are gone": rows.gone,
+        "cannot be told from rows that it was trained on": rows.unknown,
     }
     kept = rows.same + (rows.moved if are_for_training_later else 0)
     instead = {what: count for what, count in others.items() if count}

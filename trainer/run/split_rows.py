@@ -239,11 +239,13 @@ class Became(NamedTuple):
     columns: tuple[str, ...] = ()
     """Columns that hold other cells in them."""
     gone: int = 0
+    unknown: int = 0
+    """That cannot be told from rows to train on, by what both records know."""
 
     @property
     def all(self) -> int:
         """How many there were."""
-        return self.same + self.moved + self.relabelled + self.changed + self.gone
+        return self.same + self.moved + self.relabelled + self.changed + self.gone + self.unknown
 
 
 class Unseen(NamedTuple):
@@ -279,9 +281,9 @@ def rows_unseen(earlier: SplitRows, before: Path, now: SplitRows, after: Path) -
     seen = {name: (len(new.rows[name]) - len(rows)) << level for name, rows in unseen.items()}
     names, have_targets = _other_columns(old, new), TARGET in earlier.columns and TARGET in now.columns
     was, is_now = (_held(one, names, have_targets=have_targets) for one in (old, new))
-    tested = {pair for one in old.rows["test"] if (pair := was(one))[0] not in trained}
+    tested = {was(one) for one in old.rows["test"]}
     still = {pair: one for one in unseen["test"] if (pair := is_now(one)) in tested}
-    became = _became(tested, still.keys(), map(is_now, new.known.records), names)
+    became = _became(tested, still.keys(), trained, map(is_now, new.known.records), names)
     is_all = level == 0 and not any(seen.values())
     if INDEX not in now.columns:
         return Unseen({}, seen, became, level > 0) if is_all else None
@@ -325,6 +327,7 @@ def _other_columns(old: _Plan, new: _Plan) -> list[str]:
 def _became(
     tested: set[tuple[bytes, Held]],
     still: Collection[tuple[bytes, Held]],
+    trained: Collection[bytes],
     now: Iterable[tuple[bytes, Held]],
     names: Sequence[str],
 ) -> Became:
@@ -333,17 +336,20 @@ def _became(
     Args:
         tested: keys, and what these rows held.
         still: those of them that are test rows as they were.
+        trained: keys of the plan's rows to train on. Whoever changes all columns but one makes test rows these.
         now: of all rows now.
         names: of the columns whose cells are held.
     """
     there: dict[bytes, list[Held]] = {}
     for key, held in now:
         there.setdefault(key, []).append(held)
-    counts, columns = dict.fromkeys(("same", "moved", "relabelled", "changed", "gone"), 0), set[str]()
+    counts, columns = dict.fromkeys(("same", "moved", "relabelled", "changed", "gone", "unknown"), 0), set[str]()
     for key, held in tested:
         found = there.get(key, [])
         alike = [one for one in found if one.target == held.target]
-        if (key, held) in still:
+        if key in trained:
+            counts["unknown"] += 1
+        elif (key, held) in still:
             counts["same"] += 1
         elif held in found:
             counts["moved"] += 1

@@ -22,5 +22,13 @@ def test_a_few_rows_with_much_of_the_loss_are_named_with_the_question_after_thei
     assert told.startswith("1 of 375 validation rows have 27 % of the loss; are their labels right?") is is_asked
 
 
+def test_a_large_share_of_a_few_rows_or_of_classes_is_ordinary(predicted):
+    of_class = ShownRow(row=1, loss=9.0, target="yes", prediction="no")
+    for name, rows, worst in (("few", 40, WORST), ("classes", 375, [of_class])):
+        run = predicted(name, evaluation={"rows": rows, "worst": worst}, loss=np.zeros(3))
+        run.write_evidence(Summary(best=BestEpoch(metrics={"loss": 0.1})))
+        assert worst_in_words(run).startswith(("source row 812: label", "row 1: label yes, predicted no"))
+
+
 def test_rows_without_one_label_are_left_to_the_picture(predicted):
     assert worst_in_words(predicted(evaluation={"worst": [ShownRow(target=[1.0, 2.0])]}, loss=np.zeros(1))) is None

@@ -204,6 +204,10 @@ def test_it_is_told_what_became_of_the_rows_that_tested_an_earlier_plan(tmp_path
     gone = became(scaled[150:], "gone")
     assert gone.gone + gone.changed == size
     assert min(gone.gone, gone.changed) > 0
+    rows = [[f"{row % 150 / 7:.4f}", f"{row % 150 % 11}", f"{row // 150}"] for row in range(300)]  # two of each input
+    shifted = became([[f"{float(a) + 0.05:.4f}", b, y] for a, b, y in rows], "shifted")
+    assert shifted.unknown > 20, "by what is left, a row is as others are"
+    assert (shifted.same, shifted.moved) == (0, 0)
 
 
 def test_a_test_row_with_another_target_is_no_test_row_still(tmp_path: Path, make_run: Any) -> None:

@@ -1,0 +1,44 @@
+"""Rows that are drawn to compare them: how many is bounded by work, and only in the end by the clock."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+import torch
+
+from trainwright.trainer.data import drawn_rows
+
+pytestmark = pytest.mark.requirement("REPRO-4")
+
+
+class Slow(torch.utils.data.Dataset[Any]):
+    """Rows that wait, as on a busy machine, or work."""
+
+    def __init__(self, *, works: bool) -> None:
+        self.works = works
+
+    def __len__(self) -> int:
+        return 40
+
+    def __getitem__(self, row: int) -> tuple[torch.Tensor, int]:
+        until = time.thread_time() + 0.01
+        while self.works and time.thread_time() < until:
+            pass
+        time.sleep(0.0 if self.works else 0.01)
+        return torch.tensor([float(row)]), row % 2
+
+
+@pytest.mark.parametrize(
+    ("works", "reading", "waiting", "is_whole"),
+    [(False, 0.15, 20.0, True), (False, 20.0, 0.15, False), (True, 0.15, 20.0, False)],
+)
+def test_rows_that_wait_are_all_drawn_and_those_that_work_for_too_long_are_not(
+    works: bool, reading: float, waiting: float, is_whole: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(drawn_rows, "READING_SECONDS", reading)
+    monkeypatch.setattr(drawn_rows, "WAITING_SECONDS", waiting)
+    found = drawn_rows.draw(Slow(works=works), 0, "train", 40)
+    assert found is not None
+    assert (len(found.indices) == 40) is is_whole
