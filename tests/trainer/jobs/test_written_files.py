@@ -1,4 +1,4 @@
-"""An ONNX file is held to the model's outputs, at the scale that these have; what mends a difference is named."""
+"""What an export writes: programs held to the model's outputs, at the scale that these have, and files that others may read."""
 
 from __future__ import annotations
 
