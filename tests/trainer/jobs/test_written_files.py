@@ -1,4 +1,4 @@
-"""What an export writes: programs held to the model's outputs, at the scale that these have, and files that others may read."""
+"""What an export writes: programs held to the outputs of the model, at their scale, and files that others may read."""
 
 from __future__ import annotations
 
