@@ -57,8 +57,8 @@ class StrictTool(Tool):
             MCPError: protocol errors pass through unchanged.
         """
         app = context.request_context.lifespan_context
-        if isinstance(app, AppContext) and not app.reads_arguments:
-            await anyio.to_thread.run_sync(app.import_arguments)
+        if isinstance(app, AppContext) and not app.is_ready:
+            await anyio.to_thread.run_sync(app.import_operations)
         from trainwright.server.argument_repair import normalized_arguments  # loads the configuration's schema
 
         try:

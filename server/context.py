@@ -21,13 +21,14 @@ if TYPE_CHECKING:
 
 WARM_UP_AFTER_SECONDS = 0.5
 OPERATIONS = (
+    "trainwright.server.argument_repair",
     "trainwright.tools.projects",
     "trainwright.tools.hyperparameter_tuner",
     "trainwright.tools.checkpoint_manager",
+    "trainwright.tools.training_architect",
 )
-
-
-ARGUMENTS = "trainwright.server.argument_repair"
+"""Modules by which calls are answered. Two threads that import them at once would meet half of one that needs another,
+so no call is begun before they are there."""
 MAX_LISTED = 10
 """Projects, and runs, whose status the list of resources names."""
 
@@ -50,8 +51,8 @@ class AppContext:
         self._opening = threading.Lock()
         self._pages: dict[str, Page] = {}
         """Of trackers that calls have opened, by name."""
-        self.reads_arguments = False
-        """Whether what reads a call's arguments is imported."""
+        self.is_ready = False
+        """Whether the operations are imported."""
         self.given_up: dict[str, Any] = {}
         """Of clients that gave up while they heard progress: `GivenUp` by token and client."""
         self._without_news: int | None = None
@@ -59,8 +60,8 @@ class AppContext:
 
     def workspace(self) -> Workspace:
         """Return the open workspace with the owner's settings as they are now. Raises TrainwrightError."""
-        with self._lock:  # two threads that import modules which need each other meet half of one
-            self._import_operations()
+        self.import_operations()
+        with self._lock:
             from trainwright.tools.checkpoint_manager import finish_pruning
             from trainwright.tools.ledger import copy_all_forward
             from trainwright.tools.owner import record_settings_grants
@@ -184,25 +185,18 @@ class AppContext:
 
         A second of imports is thus paid while the agent thinks, and not by its first call.
         """
-        self._warm_up = threading.Timer(WARM_UP_AFTER_SECONDS, self._warm)
+        self._warm_up = threading.Timer(WARM_UP_AFTER_SECONDS, self.import_operations)
         self._warm_up.daemon = True
         self._warm_up.start()
 
-    def _warm(self) -> None:
-        self.import_arguments()
-        with self._lock:  # a call that comes now waits, rather than importing the same modules concurrently
-            self._import_operations()
-
-    @staticmethod
-    def _import_operations() -> None:
-        for name in OPERATIONS:
-            importlib.import_module(name)
-
-    def import_arguments(self) -> None:
-        """Import what reads a call's arguments: before the list of tools is answered it would be waited for."""
+    def import_operations(self) -> None:
+        """Import what answers calls; one that comes meanwhile, on another thread, waits here."""
+        if self.is_ready:
+            return
         with self._lock:
-            importlib.import_module(ARGUMENTS)
-            self.reads_arguments = True
+            for name in OPERATIONS:
+                importlib.import_module(name)
+            self.is_ready = True
 
     def close(self) -> None:
         """Close the workspace's database and the log file."""
