@@ -69,6 +69,8 @@ PARTS = (
         "clean-room", "figures of honest projects, computed apart, are those of training", "clean-room", 40,
         counts=False,
     ),
+    Part("predict", "`predict.py` of a model of every source and task gives the certified figures", "predict", 30,
+         counts=False),
     Part(
         "environments", "projects in environments of their own, from Python 3.10 and torch 2.4 to the newest",
         "environments", 120, counts=False,

@@ -5,18 +5,17 @@ Each has its raw test inputs as a user has them, written apart from what trained
 
 from __future__ import annotations
 
-import csv
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from own import STATES, box_error, boxes, policy, pushes
+from row_files import Row, write_rows
 
 ROWS, HELD_OUT = 160, 40
-Row = dict[str, Any]
 Answer = dict[str, Any]
 
 
@@ -33,6 +32,8 @@ class Case:
     score: Callable[[Sequence[Answer], Sequence[Any]], float]
     model: dict[str, Any] = field(default_factory=lambda: {"use": "mlp", "args": {"hidden": [8]}})
     further: dict[str, Any] = field(default_factory=dict)
+    of_rows: Callable[[Path], tuple[list[str], Sequence[Any]]] | None = None
+    """Instead of what `write` returns: arguments and truth of the fixed test rows in a folder."""
     by_library: Callable[[Path, Sequence[Any]], list[str]] | None = None
     """What plain transformers writes with the released folder: of the truth, which is the raw inputs there."""
 
@@ -104,23 +105,6 @@ def _table(kind: str, ending: str = "csv", delimiter: str = ",") -> Callable[[Pa
         return [str(raw)], [row[targets[0]] if len(targets) == 1 else [row[one] for one in targets] for row in test]
 
     return write
-
-
-def write_rows(path: Path, rows: list[Row], delimiter: str = ",") -> None:
-    """Write rows as their file's ending says."""
-    if path.suffix == ".csv":
-        with path.open("w", encoding="utf-8", newline="") as file:
-            writer = csv.DictWriter(file, list(rows[0]), delimiter=delimiter)
-            writer.writeheader()
-            writer.writerows(rows)
-    elif path.suffix == ".jsonl":
-        path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    else:
-        import pyarrow as pa
-        from pyarrow import parquet
-
-        found = pa.Table.from_pylist([{key: None if cell == "" else cell for key, cell in row.items()} for row in rows])
-        parquet.write_table(found, path)
 
 
 def _pictures(kind: str) -> Callable[[Path], tuple[list[str], Sequence[Any]]]:
@@ -216,13 +200,34 @@ def _series(group: str | None = None) -> Callable[[Path], tuple[list[str], Seque
 
 def _arrays(kind: str) -> Callable[[Path], tuple[list[str], Sequence[Any]]]:
     def write(folder: Path) -> tuple[list[str], Sequence[Any]]:
-        """Write an archive; its test samples are those of the fixed rows, which hold them as they are there."""
         x = np.random.default_rng(3).normal(size=(150, 4, 5)).astype(np.float32)
         y = (x.mean((1, 2)) > 0).astype(np.int64) if kind == "classes" else x.sum((1, 2)).astype(np.float32)
         np.savez(folder / "samples.npz", x=x, y=y)
         return [], []
 
     return write
+
+
+def array_rows(folder: Path) -> tuple[list[str], Sequence[Any]]:
+    """Return the array of fixed rows, and their targets."""
+    targets = np.load(folder / "target.npy")
+    return [str(folder / "input.npy")], [str(one) for one in targets] if targets.dtype.kind == "i" else list(targets)
+
+
+def named_rows(folder: Path, name: str) -> tuple[list[str], Sequence[Any]]:
+    """Return fixed rows of one of scikit-learn's tables as CSV, and their targets by its names."""
+    from sklearn import datasets
+
+    table = getattr(datasets, f"load_{name}")()
+    rows, targets = np.load(folder / "input.npy"), np.load(folder / "target.npy")
+    write_rows(folder / "raw.csv", [dict(zip(table.feature_names, row.tolist(), strict=True)) for row in rows])
+    named = "target_names" in table
+    return [str(folder / "raw.csv")], [str(table.target_names[one]) if named else float(one) for one in targets]
+
+
+def _nothing(_: Path) -> tuple[list[str], Sequence[Any]]:
+    """Write nothing: the library has the data."""
+    return [], []
 
 
 GIVEN = {"by": "given", "column": "split"}
@@ -237,8 +242,9 @@ MOOD = {"path": "texts.csv", "text": "text", "target": "mood"}
 
 
 def _of_table(use: str, ending: str, target: Any) -> dict[str, Any]:
+    place = {"url": "sqlite:///rows.db", "table": "customers"} if ending == "db" else {"path": f"rows.{ending}"}
     features = ["age", "plan", "since", "spent"]
-    return {"use": use, "args": {"path": f"rows.{ending}", "target": target, "features": features}, "split": GIVEN}
+    return {"use": use, "args": place | {"target": target, "features": features}, "split": GIVEN}
 
 
 def _of_pictures(split: dict[str, Any], **args: Any) -> dict[str, Any]:
@@ -326,6 +332,17 @@ CASES = [
     Case("boxes of pictures, by own code", boxes, OWN, "mae", box_error, CNN, {"loss": "mse"}),
     Case("a policy", policy, STATES, "accuracy", pushes,
          further={"metrics": ["accuracy", {"use": "pole.py:balanced", "episodes": 20}]}),
-    Case("npz classes", _arrays("classes"), NPZ, "accuracy", accuracy),
-    Case("npz, a number", _arrays("number"), NPZ, "mae", mae, further=SCALED),
+    Case("excel classes", _table("classes", "xlsx"), _of_table("excel", "xlsx", LEFT), "accuracy", accuracy),
+    Case("orc, a number", _table("number", "orc"), _of_table("orc", "orc", "price"), "mae", mae, further=SCALED),
+    Case("arrow, two labels", _table("labels", "arrow"), _of_table("arrow", "arrow", LABELS), "accuracy", labelled,
+         further=BINARY),
+    Case("sql, two numbers", _table("numbers", "db"), _of_table("sql", "db", PRICES), "mae", mae, further=SCALED),
+    Case("csv classes, without ONNX", _table("classes"), _of_table("csv", "csv", LEFT), "accuracy", accuracy,
+         further={"deployment": {"formats": ["safetensors"]}}),
+    Case("iris", _nothing, {"use": "iris"}, "accuracy", accuracy, of_rows=partial(named_rows, name="iris")),
+    Case("diabetes", _nothing, {"use": "diabetes"}, "mae", mae, further=SCALED,
+         of_rows=partial(named_rows, name="diabetes")),
+    Case("digits", _nothing, {"use": "digits"}, "accuracy", accuracy, CNN, of_rows=array_rows),
+    Case("npz classes", _arrays("classes"), NPZ, "accuracy", accuracy, of_rows=array_rows),
+    Case("npz, a number", _arrays("number"), NPZ, "mae", mae, further=SCALED, of_rows=array_rows),
 ]  # fmt: skip

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from cases import Case
 
 from trainwright.tools.evaluation import Sealed, evaluate_program
@@ -63,10 +62,8 @@ def play(case: Case) -> Played:
         arguments, truth = case.write(code)
         try:
             export, certified = _exported(case, Path(place), code)
-            if not arguments:
-                rows = Path(place) / "rows" / "artifacts" / "rows" / "test"
-                arguments, targets = [str(rows / "input.npy")], np.load(rows / "target.npy")
-                truth = [str(one) for one in targets] if targets.dtype.kind == "i" else list(targets)
+            if case.of_rows is not None:
+                arguments, truth = case.of_rows(Path(place) / "rows" / "artifacts" / "rows" / "test")
             model = export.artifacts / "final_model"
             answers = answers_of(model, Path(place) / "alone", arguments)
             if case.by_library is not None:  # the figures are the shares of texts that are equal
