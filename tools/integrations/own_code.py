@@ -29,11 +29,11 @@ def words_of(model: FinalModel, inputs: Inputs) -> str | None:
     """Return the class of predict.py that words the answers; None where a template does.
 
     Samples of a model with a `prepare` have no raw input that its `present` could be given. Outputs that a loss of the
-    user's took as probabilities are no scores, and a mask has the size of its own picture.
+    user's took as probabilities are no scores, a mask has the size of its own picture, and labels may hold at once.
     """
     answer = model.schema.get("answer", {})
     is_theirs = inputs.kind == "own" or model.own.keys() == {"present"} or answer.get("are_probabilities")
-    is_theirs = is_theirs or answer.get("kind") == "mask"
+    is_theirs = is_theirs or answer.get("kind") in {"mask", "labels"}
     return ANSWERS[answer["kind"]].kind if is_theirs else None
 
 

@@ -20,7 +20,7 @@ from trainwright.trainer.losses import LOSSES
 MAX_PROMPTS = 16
 DIGITS = 12
 """Of a digest that names a release or its file."""
-Task = Literal["classification", "regression", "forecast", "generation", "mask", "own"]
+Task = Literal["classification", "regression", "forecast", "generation", "mask", "labels", "own"]
 
 
 class Release(BaseModel):
@@ -180,7 +180,7 @@ def _own_answers(model: FinalModel, classes: Sequence[str] | None) -> tuple[Task
     width = 1 if len(shape) == 1 else shape[-1] if len(shape) == 2 else None
     if answer["kind"] == "numbers" and width is not None and (width == 1 or not answer.get("names")):
         return "regression", [], width
-    tasks: dict[str, Task] = {"classes": "classification", "mask": "mask"}
+    tasks: dict[str, Task] = {"classes": "classification", "mask": "mask", "labels": "labels"}
     task = tasks.get(answer["kind"], "own")
     return task, [] if task == "own" else answer["classes"], 0
 

@@ -186,6 +186,22 @@ def test_a_mask_comes_as_a_png_in_the_pictures_own_size_as_predict_py_writes_it(
     assert (read_signature(model).task, read_signature(model).classes) == ("mask", ["dark", "light"])
 
 
+@pytest.mark.slow
+def test_labels_of_which_several_hold_come_as_predict_py_gives_them(tmp_path: Path) -> None:
+    schema = {"kind": "table", "columns": [COLUMN, COLUMN | {"name": "heat"}], "takes_missing": False,
+              "answer": {"kind": "labels", "target": "faults", "classes": ["worn", "hot"]}}  # fmt: skip
+    model = by_hand(tmp_path / "final_model", schema)
+    (model / "config.yaml").write_text("data: {use: csv}\n")
+    rows = [{"load": 1.0, "heat": 2.0}, {"load": 1.0, "heat": -1.0}, {"load": -1.0, "heat": -1.0}]
+    deploy(model, tmp_path / "parts", ["service", "form", "client"])
+    with serving(tmp_path / "parts" / "service") as service:
+        found = service.predict(rows=rows).json()["predictions"]
+        assert 'predictions_total{label="labels"} 3.0' in service.client.get("/metrics").text
+    assert found == [one["answer"] for one in answers(run(model, "--json", *map(json.dumps, rows)))]
+    assert [one["labels"] for one in found] == [["worn", "hot"], ["worn"], []]
+    assert (read_signature(model).task, read_signature(model).classes) == ("labels", ["worn", "hot"])
+
+
 def scores_of_pixels() -> Any:
     """Return a program that gives one score a pixel: by how much it is above 100."""
     given = helper.make_tensor_value_info("input", TensorProto.UINT8, ["rows", 1, 3, 4])

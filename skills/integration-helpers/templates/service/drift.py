@@ -17,7 +17,14 @@ from prometheus_client import Gauge
 
 FAR = 4.0
 """Deviations of the train split from which on a number counts as far."""
-UNNAMED = {"mask": "mask", "text": "text", "forecast": "forecast", "value": "number", "values": "number"}
+UNNAMED = {
+    "mask": "mask",
+    "labels": "labels",
+    "text": "text",
+    "forecast": "forecast",
+    "value": "number",
+    "values": "number",
+}
 """What an answer that is no class is counted as, by its key."""
 ODD = Metric("inputs_odd", "Values that differ from the training data", ["field", "what"])
 SHIFT = Gauge("input_shift", "Mean of a number since the last line, in deviations from that of training", ["field"])
