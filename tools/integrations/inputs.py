@@ -1,4 +1,6 @@
-"""Inputs of a released model: a table's columns, a series' last rows, a picture, text, prompt, numbers, or the user's.
+"""Inputs of a released model: a table's columns, a series' last rows, a picture, text, prompt, or numbers.
+
+Sentences in words, questions, texts with hidden words and what the user's own `prepare` takes are read by predict.py.
 
 What training did with them must lie in `final_model/` (schema.json, predict.py with code/, tokenizer.json, or inside
 the program); where it does not, nothing is generated.
@@ -11,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import BaseModel, ConfigDict
 
 from trainwright.trainer.base.errors import ConfigurationError
+from trainwright.trainer.prediction.assembly import INPUTS as READERS
 
 if TYPE_CHECKING:
     from trainwright.tools.integrations.final_model import FinalModel
@@ -62,10 +65,14 @@ class Inputs(BaseModel):
     """To which a text is cut; of a prompt and what is written after it, how many the model sees."""
     most_new_tokens: int | None = None
     """Tokens that may be asked for after a prompt."""
+    reader: str = ""
+    """Class of predict.py that reads a raw row."""
     takes: str = ""
-    """Kind of what the user's own `prepare` takes, in words."""
-    example: str = ""
+    """What it reads, in words."""
+    example: str | dict[str, Any] = ""
     """One of that kind, made up; the name that a file gets."""
+    plain: str | None = None
+    """Field of a row that a text alone is, where one is."""
     is_file: bool = False
     """Whether it is a file rather than a text."""
     shapes: dict[str, list[int]] = {}
@@ -115,6 +122,7 @@ def _own(model: FinalModel) -> Inputs:
     takes = own.get("takes", "a text")
     return Inputs(
         kind="own",
+        reader=READERS["own"].kind,
         takes=takes,
         example=own.get("example", "some words"),
         is_file=takes.startswith("a file"),
@@ -152,12 +160,12 @@ def _measured(column: dict[str, Any]) -> dict[str, float]:
 
 
 def _text(model: FinalModel) -> Inputs:
-    described, text = model.resolved["text"], model.schema.get("text")
-    args = model.data.get("args") or {}
-    if model.data.get("use") not in USES or args.get("masked") is not None:
+    described, text, kind = model.resolved["text"], model.schema.get("text"), model.schema.get("kind")
+    if kind not in READ and model.data.get("use") not in USES:
         raise ConfigurationError(
             f"The model of {model.project} is of another kind ({model.data.get('use')}) than those that the templates "
-            "answer for: a class or a number of a text, or what comes after it.",
+            "answer for: a class or a number of a text, tags, an answer in a context, a choice, hidden words, what "
+            "comes after a prompt.",
             remedy="Serve it with the code of the model card (README.md, 'Use').",
         )
     if text is None or "predict.py" not in model.digests:
@@ -165,10 +173,40 @@ def _text(model: FinalModel) -> Inputs:
     name = text["tokenizer"]["name"]
     if name in LEARNED and "tokenizer.json" not in model.digests:
         raise _missing(model, f"its tokenizer ({name}) is not there: no tokenizer.json")
+    if kind in READ:
+        return Inputs(kind="own", reader=READERS[kind].kind, plain=text.get("column"), **READ[kind](text))
     if described.get("block_size") is not None:
         return Inputs(kind="prompt", most_tokens=text["block_size"], most_new_tokens=MAX_NEW_TOKENS)
     longest = {"tokens": {"mean": float(described["longest"]), "scale": 0.0}}
     return Inputs(kind="text", most_tokens=text["max_length"], statistics=longest)
+
+
+def _words(_: dict[str, Any]) -> dict[str, Any]:
+    return {"takes": "a sentence, or a list of its words", "example": "some words"}
+
+
+def _question(text: dict[str, Any]) -> dict[str, Any]:
+    question, context = text["question"], text["context"]
+    return {
+        "takes": f"an object of {question} and {context}",
+        "example": {question: "who sleeps?", context: "a cat sleeps"},
+    }
+
+
+def _choices(text: dict[str, Any]) -> dict[str, Any]:
+    question, columns = text["question"], text["choices"]
+    names = columns if isinstance(columns, list) else [columns]
+    texts = [f"choice {number}" for number in range(1, text["count"] + 1)]
+    choices = dict(zip(names, texts, strict=True)) if isinstance(columns, list) else {columns: texts}
+    return {"takes": f"an object of {question}, {', '.join(names)}", "example": {question: "which one?", **choices}}
+
+
+def _masked(text: dict[str, Any]) -> dict[str, Any]:
+    return {"takes": f"a text with {text['mark']} for each hidden token", "example": f"some {text['mark']} words"}
+
+
+READ = {"words": _words, "question": _question, "choices": _choices, "masked": _masked}
+"""Kinds of text that predict.py reads from a raw row, and what their rows are."""
 
 
 def _bright(model: FinalModel) -> dict[str, dict[str, float]]:

@@ -48,10 +48,11 @@ def require_presentable(model: FinalModel, inputs: Inputs) -> None:
     present, rule = model.own.get("present"), ""
     if present is None:
         return
-    if inputs.kind not in PRESENTED:
-        rule = f"a service words the output of a {inputs.kind} itself"
-    elif inputs.kind not in NUMBERED and _takes_input(model, present):
-        rule = f"it takes the input beside an output, and a request holds no file or line of a {inputs.kind}"
+    kind = model.schema["kind"] if inputs.kind == "own" else inputs.kind
+    if kind not in PRESENTED:
+        rule = f"a service words the output of a {kind} itself"
+    elif kind not in NUMBERED and _takes_input(model, present):
+        rule = f"it takes the input beside an output, and a request holds no file or line of a {kind}"
     if rule:
         raise ConfigurationError(
             f"The answers of {model.project} are made by your `present` ({present}); {rule}.",

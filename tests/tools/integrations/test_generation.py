@@ -93,11 +93,7 @@ REFUSED: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any], str, st
         {"text": TOKENS | {"block_size": 32}}, WRITING, {"schema_json": WRITES, "predict_py": ""}, "any length the n",
         "model card",
     ),
-    "a model that fills gaps": (
-        {"text": TOKENS | {"block_size": 32}}, {"use": "text", "args": {"masked": 0.15}}, {}, "of another kind",
-        "README.md",
-    ),
-    "a model that tags": ({"text": TOKENS}, {"use": "token_classification"}, {}, "of another kind", "README.md"),
+    "a model that translates": ({"text": TOKENS}, {"use": "seq2seq"}, {}, "of another kind", "README.md"),
     "several labels at once": (
         {"class_names": ["a", "b", "c"], "loss": "bce_with_logits"}, NPZ, {"width": 3}, "hold at once", "model card",
     ),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import runpy
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from PIL import Image
 from tests.tools.integrations.conftest import Service, serving
 from tests.tools.integrations.test_generation import write_model
 from tests.trainer.jobs.test_predict import answers, released, run, sums
+from tests.trainer.jobs.test_predict_texts import told
 
 from trainwright.tools.integrations import deploy, read_signature
 from trainwright.trainer.base.errors import TrainwrightError
@@ -200,6 +202,37 @@ def test_labels_of_which_several_hold_come_as_predict_py_gives_them(tmp_path: Pa
     assert found == [one["answer"] for one in answers(run(model, "--json", *map(json.dumps, rows)))]
     assert [one["labels"] for one in found] == [["worn", "hot"], ["worn"], []]
     assert (read_signature(model).task, read_signature(model).classes) == ("labels", ["worn", "hot"])
+
+
+RAW: dict[str, tuple[dict[int, tuple[int, float]], int, list[Any], str]] = {
+    "words": ({65: (1, 5.0)}, 3, ["Ann sees", ["Ann", "sees"], "/etc/hosts.txt"], "words"),
+    "question": ({60: (0, 9.0), 62: (1, 9.0)}, 2, [{"ask": "who?", "text": "a <b> c"}], "answer"),
+    "choices": ({33: (0, 5.0)}, 1, [{"ask": "which?", "all": ["no", "yes!"]}], "choice"),
+    "masked": ({257: (ord("t"), 5.0)}, 260, ["[MASK]his", "notes[MASK].txt"], "text"),
+}  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", RAW)
+def test_texts_with_fields_are_read_and_answered_by_predict_py_and_no_file_is(kind: str, tmp_path: Path) -> None:
+    pairs, outputs, rows, key = RAW[kind]
+    folder = told(kind, pairs, outputs, tmp_path / "told")
+    schema = json.loads((folder / "schema.json").read_text())
+    resolved = {"class_names": None, "loss": "cross_entropy", "text": {"block_size": None, "longest": 24}}
+    text = {name: (folder / name).read_text() for name in ("predict.py", "schema.json")}
+    given = {"predict_py": text["predict.py"], "schema_json": text["schema.json"]}
+    model = write_model(tmp_path / "final_model", resolved, {"use": "jsonl"}, **given)
+    shutil.copy(folder / "model.onnx", model / "model.onnx")
+    deploy(model, tmp_path / "parts", ["service", "client", "form"])
+    arguments = [{schema["text"]["column"]: row} if isinstance(row, str) else row for row in rows]
+    with serving(tmp_path / "parts" / "service") as service:
+        found = service.predict(rows=[{"input": row} for row in rows]).json()["predictions"]
+        client = runpy.run_path(str(tmp_path / "parts" / "client" / "client.py"))
+        assert key in client["predict"]([client["EXAMPLE"]], url=service.url)[0]
+        told_off = service.predict(row={"input": '[{"a": 1}, {"b": 2}]'})
+        assert told_off.status_code == 422, told_off.text
+    assert found == [one["answer"] for one in answers(run(model, "--json", *map(json.dumps, arguments)))]
+    assert (read_signature(model).task, read_signature(model).target) == ("own", "an answer")
 
 
 def scores_of_pixels() -> Any:

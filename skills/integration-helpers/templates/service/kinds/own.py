@@ -1,4 +1,4 @@
-"""Rows as the model's own `prepare` takes them: a text, or a file in base64, by predict.py and the released code."""
+"""Rows that predict.py reads: texts with their fields; or a text or file in base64, by the released code."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, create_model
 
 
 class Prepared:
-    """What `prepare` made of a row; a file lies in a folder of its own for as long as this is held.
+    """What predict.py made of a row; a file lies in a folder of its own for as long as this is held.
 
     Args:
         rows: of predict.py, with its WrongInputError `refused`.
@@ -29,12 +29,15 @@ class Prepared:
         place = str(Path(argument).parent) if is_file else None
         done = weakref.finalize(self, shutil.rmtree, place, ignore_errors=True) if place else None
         try:
-            [self.batch] = rows.batches([argument])
+            batches = list(rows.batches([argument]))
         except refused as problem:
             text = str(problem).removeprefix(f"{argument[:60]}: ")
             if done:
                 done()
             raise ValueError(text.replace(f"{place}/", "") if place else text) from None
+        if len(batches) != 1:
+            raise ValueError(f"it is {len(batches)} rows; give each by itself")
+        self.batch = batches[0]
 
 
 class Rows:
@@ -47,13 +50,13 @@ class Rows:
 
     def __init__(self, signature: dict[str, Any], folder: Path) -> None:
         given, ours = signature["inputs"], shipped(folder)
-        self.shapes = given["shapes"]
+        self.shapes, self.plain, self.reads_code = given["shapes"], given["plain"], given["reader"] == "OwnRows"
         schema = json.loads((folder / "schema.json").read_text(encoding="utf-8"))
-        rows, refused = ours["OwnRows"](schema, folder), ours["WrongInputError"]
+        rows, refused = ours[given["reader"]](schema, folder), ours["WrongInputError"]
 
         def prepare(value: Any) -> Prepared:
             if not given["is_file"]:
-                return Prepared(rows, refused, value if isinstance(value, str) else json.dumps(value), is_file=False)
+                return Prepared(rows, refused, self._argument(value), is_file=False)
             content = content_of(value)
             path = Path(tempfile.mkdtemp(prefix="row-")) / given["example"]
             path.write_bytes(content)
@@ -63,14 +66,23 @@ class Rows:
         field: Any = (Annotated[kind, AfterValidator(prepare)], ...)
         name = "file" if given["is_file"] else "input"
         self.Row: type[BaseModel] = create_model("Row", __config__=ConfigDict(extra="forbid"), **{name: field})
+        self.made_up = [] if self.reads_code else self.inputs([self.Row(**{name: given["example"]})])
+
+    def _argument(self, value: Any) -> str:
+        """Return what predict.py is given; of its own readers JSON alone, since a text may be the name of a file."""
+        if self.reads_code and isinstance(value, str):
+            return value
+        if isinstance(value, str):
+            value = _parsed(value, self.plain)
+        return json.dumps(value)
 
     def inputs(self, rows: Sequence[Any]) -> list[Any]:
         """Return the batch of each row, of one sample: what one makes may have another size than the next."""
         return [next(iter(row.__dict__.values())).batch for row in rows]
 
     def example(self) -> list[Any]:
-        """Return an input on which the program must run before the service is ready: numbers alone, of no row."""
-        return [([], {name: np.zeros((1, *shape)) for name, shape in self.shapes.items()})]
+        """Return an input on which the program must run before the service is ready; of code numbers, of no row."""
+        return self.made_up or [([], {name: np.zeros((1, *shape)) for name, shape in self.shapes.items()})]
 
     def notes(self, rows: Sequence[Any], inputs: Sequence[Any]) -> list[list[str]]:  # noqa: ARG002 - as of tables
         """Return what predict.py notes of each."""
@@ -78,3 +90,16 @@ class Rows:
 
     def count(self, rows: Sequence[Any], inputs: Sequence[Any], drift: Drift) -> None:
         """Count rows alone: nothing is known of raw inputs in training."""
+
+
+def _parsed(text: str, plain: str | None) -> Any:
+    """Return the JSON object or list that a text is; else the row that it is. Raises ValueError where it is none."""
+    try:
+        found = json.loads(text)
+    except ValueError:
+        found = None
+    if isinstance(found, (dict, list)):
+        return found
+    if plain is None:
+        raise ValueError("it is no object of JSON")
+    return {plain: text}
