@@ -31,7 +31,6 @@ from trainwright.trainer.base.text import one_line
 from trainwright.trainer.config.schema import DataSection
 from trainwright.trainer.engine.session import Session
 from trainwright.trainer.jobs.export.inputs import Inputs, model_inputs, not_tensors, raw_loader
-from trainwright.trainer.jobs.export.own_functions import CODE
 from trainwright.trainer.jobs.export.parity import difference, length, part, wanted_of
 from trainwright.trainer.jobs.export.predict import Schema, answer_of, is_of_outputs, own_functions
 from trainwright.trainer.jobs.export.proof import contract_of
@@ -44,6 +43,7 @@ from trainwright.trainer.prediction.frame import Array, Batch, Printer, Program,
 from trainwright.trainer.prediction.own import OwnAnswers, OwnRows
 from trainwright.trainer.supervision.stop import Abandoned
 from trainwright.trainer.user_code import guard, import_record
+from trainwright.trainer.user_code.served import CODE, own_entries, served_meanings
 
 ROWS = 4
 SECONDS = 1.0
@@ -59,8 +59,12 @@ def probe_own(session: Session, served: Served | None) -> dict[str, Any]:
         served: None: the model is not called, so inputs alone are compared, and `present` is not tried.
     """
     data = session.config.data
-    if data is None or (data.prepare is None and data.present is None):
+    if data is None or not (entries := own_entries(data)):
         return {}
+    return {"own_meanings": served_meanings(entries, session.context.code_root)} | _probed(session, data, served)
+
+
+def _probed(session: Session, data: DataSection, served: Served | None) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="raw-inputs-") as folder:
         try:
             own = own_functions(session, Path(folder))

@@ -138,6 +138,8 @@ class ExportProbe(Part, file="export_probe"):
     own_problem: str = ""
     """Why they would not answer raw inputs as the model does."""
     own_remedy: str = ""
+    own_meanings: dict[str, str] = {}
+    """Digest of what each file of these functions meant, by its name below the code root."""
     answers_outputs: bool = False
     """Whether, without a `data.present`, answers would be outputs that nothing says the meaning of."""
     seconds: float = 0.0

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from trainwright.tools.gates.outcomes import Outcome, check, failed, not_applicable, passed, passed_if
 from trainwright.tools.gates.scope import scope_changes
+from trainwright.tools.gates.served_code import served_code_changes
 from trainwright.trainer.base.section import episode_entries
 from trainwright.trainer.run import RunKind
 from trainwright.trainer.run.artifacts import ExportProbe
@@ -139,6 +140,9 @@ def export_tried(evidence: Evidence, line: CheckLine) -> Outcome:
     if run is None or not run.is_complete:
         return _needs_smoke(evidence, line)
     found = run.part(ExportProbe)
+    if changed := served_code_changes(evidence, run):
+        told = f"{', '.join(changed)} changed since the smoke run tried {'it' if len(changed) == 1 else 'them'}"
+        return failed(told, line.text, evidence.start(RunKind.SMOKE))
     outcome = _onnx_tried(evidence, found)
     if found.own_problem:
         measured = "; ".join([found.own_problem, *([outcome.measured] if outcome.status == "failed" else [])])

@@ -15,9 +15,8 @@ from trainwright.trainer.base.imports import imported_files
 from trainwright.trainer.base.paths import confine
 from trainwright.trainer.engine.session import Session
 from trainwright.trainer.run.directory import write_generated
+from trainwright.trainer.user_code.served import CODE
 
-CODE = "code"
-"""Folder of the files, below the model's."""
 FILE_ENDING = re.compile(r"[^\s./\\]((?:\.\w{1,8})?\.(?:gz|bz2|xz|zst)|\.[A-Za-z][A-Za-z0-9]{0,7})$")
 MAX_BYTES = 1 << 20
 """Of all files together: source, and no data."""

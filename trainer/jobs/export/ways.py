@@ -12,7 +12,7 @@ from typing import Any
 from trainwright.trainer.assembly.output_format import vocabulary_argument
 from trainwright.trainer.base.errors import IntegrityError
 from trainwright.trainer.engine.session import Session
-from trainwright.trainer.jobs.export.own_functions import CODE, imported_packages, ship_source
+from trainwright.trainer.jobs.export.own_functions import imported_packages, ship_source
 from trainwright.trainer.models.adapters.prompted import Prompted
 from trainwright.trainer.models.adapters.task_types import is_of_library
 from trainwright.trainer.models.weight_types import is_quantised
@@ -21,6 +21,7 @@ from trainwright.trainer.run.directory import write_generated
 from trainwright.trainer.run.results import AdapterExport
 from trainwright.trainer.user_code.constructions import CALL, made_with
 from trainwright.trainer.user_code.entries import entry_file, is_entry, resolve_entry
+from trainwright.trainer.user_code.served import CODE
 
 NETWORK, BASE, WEIGHTS = "built_in_model", "base", "model.safetensors"
 """The module of a built-in model's source, the folder of the configuration beside an adapter, and the weights' file."""

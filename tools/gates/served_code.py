@@ -1,0 +1,31 @@
+"""Code that answers raw inputs, `data.prepare` and `data.present`: no training depends on it, an export ships it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from trainwright.trainer.run import RunKind
+from trainwright.trainer.run.artifacts import ExportProbe
+from trainwright.trainer.user_code.served import CODE, own_entries, served_meanings
+
+if TYPE_CHECKING:
+    from trainwright.tools.gates.records import Records, RunRecords
+
+FOLDER = "final_model"
+
+
+def served_code_changes(evidence: Records, run: RunRecords) -> list[str]:
+    """Return the files of these functions that mean other things now than what a smoke run tried, or an export ships.
+
+    Empty of another kind of run, and where the configuration names no such function.
+    """
+    entries = own_entries(evidence.config.data)
+    if not entries or run.row.kind not in {RunKind.SMOKE.value, RunKind.EXPORT.value}:
+        return []
+    if run.row.kind == RunKind.SMOKE.value:
+        then = run.part(ExportProbe).own_meanings
+    else:
+        then = served_meanings(entries, run.directory.artifacts / FOLDER / CODE)
+    now = served_meanings(entries, Path(evidence.project.code_root)) if then else {}
+    return sorted(name for name in then.keys() | now.keys() if then.get(name) != now.get(name))
