@@ -9,7 +9,7 @@ from trainwright.tools import ledger
 from trainwright.tools.answers import NextCall
 from trainwright.tools.gates import checks as _registered  # noqa: F401 - importing registers the checks
 from trainwright.tools.gates.checklist import CheckLine, checklist_digest
-from trainwright.tools.gates.exits import Exit, ending, exit_of, improvement_validated
+from trainwright.tools.gates.exits import Exit, ending, exit_of, takes_best
 from trainwright.tools.gates.outcomes import CHECKS, CheckResult, failed
 from trainwright.tools.gates.phases import Phase
 from trainwright.tools.gates.staleness import whole_values
@@ -104,7 +104,12 @@ def circumstances(evidence: Evidence, phase: Phase) -> dict[str, Any]:
         "surroundings": _surroundings(evidence),
         **({"baseline": _baseline(evidence)} if phase is Phase.PLANNING else {}),
         **(
-            {"concludes": evidence.concludes, "trials_left": evidence.trials_left, "spent": evidence.spent}
+            {
+                "concludes": evidence.concludes,
+                "takes_separated": evidence.takes_separated,
+                "trials_left": evidence.trials_left,
+                "spent": evidence.spent,
+            }
             if phase is Phase.OPTIMIZATION
             else {}
         ),
@@ -117,9 +122,9 @@ def as_recorded(result: CheckResult) -> dict[str, Any]:
 
 
 def final_values(evidence: Evidence) -> dict[str, Any]:
-    """Return the configuration to finalize: the study's best where its improvement held, else the baseline's."""
+    """Return the configuration to finalize: the study's best where it is taken, else the baseline's."""
     values = evidence.version.values
-    if improvement_validated(evidence):
+    if takes_best(evidence):
         values = apply_changes(values, evidence.confirmation["best_parameters"])
     return {key: value for key, value in values.items() if key != "search"}
 
@@ -144,7 +149,7 @@ def _foundations(evidence: Evidence, phase: Phase) -> list[RunEvidence | None]:
 
 
 def _repetitions(evidence: Evidence) -> list[RunEvidence | None]:
-    confirmation = evidence.confirmation if exit_of(evidence) == "passed" else {}
+    confirmation = evidence.confirmation if takes_best(evidence) else {}
     return [evidence.run(run_id) for key in ("baseline_runs", "best_runs") for run_id in confirmation.get(key, [])]
 
 

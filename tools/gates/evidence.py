@@ -70,6 +70,7 @@ class Evidence:
         self.project = get_project(session, project)
         self.before = before
         self.concludes = concludes
+        self.takes_separated = True
         self._settings = workspace.settings  # another call of the same server may reload them meanwhile
         self.inspection = inspection or Inspection(remembered_digest)
         self._found: dict[Hashable, Any] = {}

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from trainwright.tools.gates.cures import fixes_exhausted
 from trainwright.tools.gates.figures import NOT_EVALUATED
 from trainwright.tools.gates.finals import is_as_accepted
-from trainwright.tools.gates.improvement import confirmed_value
+from trainwright.tools.gates.improvement import confirmed_value, told_separated
 from trainwright.tools.gates.phases import Phase
 from trainwright.tools.gates.searches import unused_keys
 from trainwright.tools.gates.shown import (
@@ -69,6 +69,23 @@ def improvement_validated(evidence: Records) -> bool:
     if evidence.study is None or evidence.study.state != "completed":
         return False
     return evidence.improvement[0].get("validated") is True
+
+
+def takes_best(evidence: Records) -> bool:
+    """Return whether the configuration to finalize is the study's best: validated, or concluded with seeds apart.
+
+    Once concluded, the decision tells; one that was made before this rule took the baseline's.
+    """
+    if improvement_validated(evidence):
+        return True
+    if not told_separated(evidence.improvement[0]):
+        return False
+    if evidence.concludes:
+        return exit_of(evidence) == "concluded" and evidence.takes_separated
+    decided = [body for _, body in evidence.decisions if body["phase"] == "optimization"]
+    accepted = [body for body in decided if body["outcome"] != "refused"]
+    under = accepted[-1].get("circumstances", {}) if accepted and accepted[-1]["outcome"] == "concluded" else {}
+    return under.get("takes_separated") is True
 
 
 def is_accepted(evidence: Records, value: float | None) -> bool:
@@ -148,7 +165,7 @@ def _runs_of(evidence: Records, phase: Phase) -> list[RunRecords]:
 
 def _judged(evidence: Records, phase: Phase) -> dict[str, dict[str, Any]]:
     """Return {value, interval, of} of the mean over seeds, and of validation and test, those there are."""
-    metric, side = evidence.goal_metric, "best" if improvement_validated(evidence) else "baseline"
+    metric, side = evidence.goal_metric, "best" if takes_best(evidence) else "baseline"
     is_final = phase is Phase.FINALIZATION
     is_laid_over = is_final and evidence.final is not None and not is_as_accepted(evidence, evidence.final)
     runs = _runs_of(evidence, phase) if is_final or side == "baseline" else []
@@ -169,7 +186,7 @@ def _refuted(evidence: Records, phase: Phase) -> dict[str, str]:
 
 def is_reported_alone(evidence: Records, phase: Phase) -> bool:
     """Return whether no program gives the value that was reached, though runs of this version export one."""
-    if phase is not Phase.FINALIZATION and improvement_validated(evidence):
+    if phase is not Phase.FINALIZATION and takes_best(evidence):
         return evidence.improvement[0].get("certified") is False
     evaluated = [run for run in _runs_of(evidence, phase) if run.evaluation is not None]
     return bool(evaluated) and not any(evidence.goal_metric in run.certified() for run in evaluated)
@@ -179,7 +196,7 @@ def reached(evidence: Records, phase: Phase) -> float | None:
     """Return the goal's metric of the final run, and before it of the chosen configuration."""
     if phase is Phase.FINALIZATION:
         return evidence.final_value(evidence.goal_metric)
-    if improvement_validated(evidence):
+    if takes_best(evidence):
         return confirmed_value(evidence)[1]
     return baseline_value(evidence)
 
@@ -207,7 +224,8 @@ def worded(end: dict[str, Any]) -> str:
         sentence += f"; revised from {end['original_target']:g}{by_whom(end['revised_by'])}"
     if "accepted_by" in end:
         sentence += f"; accepted{by_whom(end['accepted_by'])}"
-    return f"{sentence}; concluded below it: {end['concluded']}" if "concluded" in end else sentence
+    below = "" if end["met"] else " below it"
+    return f"{sentence}; concluded{below}: {end['concluded']}" if "concluded" in end else sentence
 
 
 def _held(end: dict[str, Any], value: float | None) -> tuple[str, str]:

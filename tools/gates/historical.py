@@ -74,6 +74,7 @@ class PastEvidence(Evidence):
         self._phase = body["phase"]
         self._circumstances: dict[str, Any] = body.get("circumstances", {})
         self.concludes = self._circumstances.get("concludes") is True
+        self.takes_separated = self._circumstances.get("takes_separated") is True
 
     @property
     def settings(self) -> Settings:

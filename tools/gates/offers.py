@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from trainwright.tools.gates.improvement import told_separated
+
 if TYPE_CHECKING:
     from trainwright.tools.gates.records import Records
 
@@ -11,7 +13,15 @@ if TYPE_CHECKING:
 def exit_in_words(evidence: Records) -> str:
     """Return the calls that end optimization below the goal: the agent's, and the owner's."""
     conclusion = f"pass_gate(project={evidence.name!r}, phase='optimization', conclude=True)"
+    if takes := what_it_takes(evidence):
+        conclusion += f" ({takes.rstrip('. ')})"
     return f"{conclusion}, or the owner's: {owners_exit(evidence)}" if evidence.baseline else conclusion
+
+
+def what_it_takes(evidence: Records) -> str:
+    """Say that a conclusion takes the study's best, and why; empty where it takes the baseline's configuration."""
+    separated = told_separated(evidence.improvement[0])
+    return f"It takes the study's best: {separated}. " if separated else ""
 
 
 def owners_exit(evidence: Records) -> str:

@@ -10,7 +10,7 @@ from trainwright.tools.gates.call_history import ignored
 from trainwright.tools.gates.cures import fixes_exhausted
 from trainwright.tools.gates.edges import moved
 from trainwright.tools.gates.next_after_run import make_room
-from trainwright.tools.gates.offers import exit_in_words, owners_exit
+from trainwright.tools.gates.offers import exit_in_words, owners_exit, what_it_takes
 from trainwright.tools.gates.studies import ended_studies, every_study, studies_of, study_told
 from trainwright.tools.training_monitor.outdone import helping_changes, what_helps
 from trainwright.trainer.base.errors import StorageError
@@ -259,7 +259,7 @@ def conclude(evidence: Records, why: str) -> NextCall:
     """Name the agent's exit below the goal, and beside it the owner's."""
     owner = f"The owner may accept or revise instead: {owners_exit(evidence)}" if evidence.baseline else ""
     room = f"prune_checkpoints(project={evidence.name!r}) may give room for a search. " if "disk_bytes" in why else ""
-    text = f"{why[: 2 * MAX_CHARACTERS]}. {room}{owner}"
+    text = f"{why[: 2 * MAX_CHARACTERS]}. {what_it_takes(evidence)}{room}{owner}"
     return evidence.call("pass_gate", text, phase="optimization", conclude=True)
 
 

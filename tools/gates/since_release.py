@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from trainwright.tools.gates.exits import improvement_validated
+from trainwright.tools.gates.exits import takes_best
 from trainwright.tools.gates.rows_moved import validates_on_same_rows
 from trainwright.tools.gates.shown import gain
 from trainwright.tools.versions import version_of
@@ -73,7 +73,7 @@ def left_behind(evidence: Evidence, values: dict[str, Any]) -> dict[str, Any]:
         values: the configuration with which the next release begins.
     """
     config = parse_config(values)
-    if not improvement_validated(evidence) or config_digest(config) == evidence.config_digest:
+    if not takes_best(evidence) or config_digest(config) == evidence.config_digest:
         return {}  # the same configuration keeps its study
     has = flatten(config.model_dump(mode="json"))
     return {key: best for key, best in evidence.confirmation["best_parameters"].items() if has.get(key) != best}

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from trainwright.tools.gates.improvement import told_separated
+
 if TYPE_CHECKING:
     from trainwright.tools.gates.records import Records
 
@@ -47,10 +49,11 @@ def study_in_words(state: str, confirmation: dict[str, Any]) -> str:
         return state
     low, high = confirmation["improvement_low"], confirmation["improvement_high"]
     word = "validated" if confirmation.get("validated") else "not validated"
+    separated = told_separated(confirmation)
     return (
         f"{state}, gain {confirmation['improvement_mean']:+.4g} ({100 * confirmation['confidence']:.4g} % interval "
         f"{low:+.4g} to {high:+.4g} over {len(confirmation['seeds'])} seeds, baseline's spread "
-        f"{confirmation['baseline_spread']:.4g}), {word}"
+        f"{confirmation['baseline_spread']:.4g}), {word}{f', though {separated}' if separated else ''}"
     )
 
 

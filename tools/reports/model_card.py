@@ -14,7 +14,7 @@ from trainwright.tools.gates.attempts import attempts, configurations, gain_over
 from trainwright.tools.gates.beside_rivals import rivals_text
 from trainwright.tools.gates.bounds import is_smaller_better
 from trainwright.tools.gates.caveats import caveats
-from trainwright.tools.gates.exits import reached, verdict
+from trainwright.tools.gates.exits import reached, takes_best, verdict
 from trainwright.tools.gates.final_words import importance_of
 from trainwright.tools.gates.finals import overlay_of_run
 from trainwright.tools.gates.folds import folds_text
@@ -169,7 +169,7 @@ def model_card(
         served=json.loads((folder / "resolved.json").read_text(encoding="utf-8")),
         checkable=checkable,
         signature_command=COMMAND,
-        configurations=configurations_beside(evidence) if evidence.improvement[0].get("validated") else [],
+        configurations=configurations_beside(evidence) if takes_best(evidence) else [],
         **looked_at_values(evidence, final, with_test=True),
         **slices_values(evidence.export),
         importance=_importance(evidence),

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from trainwright.tools.gates.improvement import confirmed_value, repeated_values
+from trainwright.tools.gates.improvement import compare, confirmed_value, repeated_values, told_separated
 from trainwright.tools.ledger.events import RunEvaluated
 
 
@@ -61,3 +61,24 @@ def test_a_confirmed_configurations_value_is_the_mean_of_its_certified_repetitio
     assert confirmed_value(evidence) == ("best configuration's repetitions", pytest.approx(0.92))
     evidence.improvement = ({"best": [0.9, 0.94]}, [])
     assert confirmed_value(evidence) == ("best trial", 0.99)
+
+
+@pytest.mark.requirement("PHASE-5", "PHASE-10")
+@pytest.mark.parametrize(
+    ("baseline", "best", "direction", "is_told"),
+    [
+        ([0.80, 0.81, 0.805], [0.82, 0.83, 0.87], "maximize", True),
+        ([0.80, 0.81, 0.805], [0.78, 0.79, 0.73], "minimize", True),
+        ([0.80, 0.81, 0.805], [0.82, 0.83, 0.87], "minimize", False),
+        ([0.80, 0.81, 0.805], [0.81, 0.83, 0.87], "maximize", False),
+        ([0.80, 0.81], [0.82, 0.87], "maximize", False),
+        ([0.3, 0.3, 0.3], [0.30000000000000004, 0.30000000000000004, 0.30000000000000004], "maximize", False),
+        ([0.80, 0.81, 0.805], [0.90, 0.91, 0.905], "maximize", False),
+    ],
+    ids=["higher", "lower", "worse", "one is level", "one in six by chance", "last bits", "settled by its interval"],
+)
+def test_seeds_that_all_beat_the_baselines_are_told_where_the_interval_settles_nothing(
+    baseline: list[float], best: list[float], direction: str, *, is_told: bool
+) -> None:
+    found = compare(baseline, best, direction) | {"baseline": baseline, "best": best}
+    assert bool(told_separated(found)) is is_told

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 from trainwright.tools.answers import NextCall
 from trainwright.tools.gates.attempts import describe_attempts
-from trainwright.tools.gates.exits import exit_of, grounds
+from trainwright.tools.gates.exits import exit_of, grounds, takes_best
 from trainwright.tools.gates.figures import NOT_EVALUATED
+from trainwright.tools.gates.improvement import told_separated
 from trainwright.tools.gates.outcomes import Outcome, check, failed, not_applicable, passed, passed_if
 from trainwright.tools.gates.searches import (
     conclude,
@@ -106,6 +107,8 @@ def conclusion_grounded(evidence: Evidence, line: CheckLine) -> Outcome:
 
 def _without(evidence: Evidence) -> str:
     """Return why the phase ends without a search's result; empty where it needs one."""
+    if exit_of(evidence) == "concluded" and takes_best(evidence):
+        return f"concluded below the goal: {told_separated(evidence.improvement[0])}; the best is taken"
     return ENDS_WITHOUT.get(str(exit_of(evidence)), "")
 
 

@@ -8,6 +8,7 @@ from trainwright.trainer.data.validation.families.classes import Classes
 from trainwright.trainer.data.validation.families.columns import Schema
 from trainwright.trainer.data.validation.families.constants import Constants
 from trainwright.trainer.data.validation.families.drift import Drift
+from trainwright.trainer.data.validation.families.far_targets import FarTargets
 from trainwright.trainer.data.validation.families.freshness import Freshness
 from trainwright.trainer.data.validation.families.label_errors import LabelErrors
 from trainwright.trainer.data.validation.families.leaks import Leaks
@@ -32,7 +33,7 @@ CHECKS: dict[str, Family] = {
     for family in (
         *(Schema(), Volume(), Nulls(), MixedTypes(), Ranges(), Categories(), Texts(), Templates()),
         *(Uniqueness(), Constants(), Outliers(), Classes(), Freshness(), Pictures(), Drift()),
-        *(Leaks(), LabelErrors(), Twins(), RunningNumbers(), Shifts(), Stuck(), Personal()),
+        *(Leaks(), LabelErrors(), FarTargets(), Twins(), RunningNumbers(), Shifts(), Stuck(), Personal()),
     )
 }
 """A new family is one line above, and a file."""
