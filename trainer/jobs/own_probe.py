@@ -183,7 +183,7 @@ class _Kept(Program):
     """A program that keeps what it is given, and answers with the model's outputs for the samples in their order."""
 
     def __init__(self, order: _Order) -> None:
-        self.batch, self.torch = None, None
+        self.batch, self.torch, self.shapes = None, None, {}
         self.types = {name: value.numpy().dtype for name, value in order.samples[0].items()}
         self.order, self.count, self.stage = order, 0, "prepare"
 

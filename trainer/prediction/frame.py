@@ -39,6 +39,10 @@ class WrongInputError(Exception):
         self.remedy = remedy
 
 
+class WrongShapeError(WrongInputError):
+    """An array has another size than the program takes."""
+
+
 @dataclass
 class Sample:
     """What is known of one input beside its numbers."""
@@ -100,6 +104,7 @@ class Program:
 
     def __init__(self, path: Path, names: Sequence[str] = (), threads: int | None = None) -> None:
         self.batch: int | None = None
+        self.shapes: dict[str, list[int | str]] = {}
         self.types: dict[str, Any] = dict.fromkeys(names)
         if path.suffix != ".onnx":
             os.environ["TORCH_FORCE_WEIGHTS_ONLY_LOAD"] = "1"  # numbers alone are read
@@ -117,13 +122,19 @@ class Program:
         self.torch = None
         self.session: Any = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
         self.types = {given.name: TYPES[given.type] for given in self.session.get_inputs()}
+        self.shapes = {given.name: given.shape[1:] for given in self.session.get_inputs() if given.shape}
         first = [given.shape[0] for given in self.session.get_inputs() if given.shape]
         self.batch = next((size for size in first if isinstance(size, int)), None)
 
     def __call__(self, inputs: Mapping[str, Array]) -> Array:
-        """Return the first output, (rows, ...), for inputs (rows, ...) by name, or in the program's order."""
+        """Return the first output, (rows, ...), for inputs (rows, ...) by name, or in the program's order.
+
+        Raises WrongShapeError where an ONNX program takes another size.
+        """
         named = inputs if set(self.types) <= inputs.keys() else dict(zip(self.types, inputs.values(), strict=False))
         feed = {name: np.ascontiguousarray(named[name], dtype=kind) for name, kind in self.types.items()}
+        for name, sizes in self.shapes.items():
+            _require_shape(name, feed[name].shape[1:], sizes)
         count = len(next(iter(feed.values())))
         size = self.batch or max(count, 1)
         parts = [
@@ -134,11 +145,30 @@ class Program:
 
     def _run(self, feed: Inputs) -> Array:
         if self.torch is None:
-            return np.asarray(self.session.run([self.session.get_outputs()[0].name], feed)[0])
+            try:
+                return np.asarray(self.session.run([self.session.get_outputs()[0].name], feed)[0])
+            except Exception as problem:  # ONNX Runtime's own have no base: of sizes that the program does not declare
+                sizes = ", ".join(f"{name} of {_size(value.shape[1:])}" for name, value in feed.items())
+                told = str(problem).rpartition("Status Message: ")[2][:200]
+                raise WrongShapeError(
+                    f"the program does not run on its {sizes} ({told})", "Give inputs of the size of training."
+                ) from problem
         with self.torch.no_grad():
             found = self.module(*(self.torch.from_numpy(value) for value in feed.values()))
         first = found if isinstance(found, self.torch.Tensor) else found[0]
         return np.asarray((first.float() if first.dtype == self.torch.bfloat16 else first).numpy())
+
+
+def _require_shape(name: str, has: tuple[int, ...], wanted: Sequence[int | str]) -> None:
+    """Compare the shape of a row with the program's, of which a text is any size. Raises WrongShapeError."""
+    differs = any(isinstance(size, int) and size != one for size, one in zip(wanted, has, strict=False))
+    if differs or len(has) != len(wanted):
+        told = f"its {name} is {_size(has)}, the model takes {_size(wanted)}"
+        raise WrongShapeError(told, "Give inputs of the size of training.")
+
+
+def _size(shape: Sequence[int | str | None]) -> str:
+    return " x ".join(str(size) if isinstance(size, int) else "any" for size in shape) or "one number"
 
 
 def _filled(rows: Array, size: int) -> Array:
@@ -214,7 +244,11 @@ def answered(
         answer, is_nothing = answers(schema, folder, options), True
         for batch in rows(schema, folder).batches(given):
             is_nothing = False
-            yield batch, *answer(program, batch), answer
+            try:
+                found, outputs = answer(program, batch)
+            except WrongShapeError as problem:
+                raise WrongInputError(f"{named(batch[0][0])}: {problem}.", problem.remedy) from None
+            yield batch, found, outputs, answer
     except ImportError as problem:
         raise WrongInputError(
             f"{problem}. predict.py needs {schema['needs']}.", f"pip install {schema['needs']}"

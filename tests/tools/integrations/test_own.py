@@ -111,6 +111,9 @@ def test_a_file_is_uploaded_under_the_ending_that_prepare_takes_and_kept_no_long
             for content in ("", "*", "/é")
         }
         assert problems == {"": "it has no byte", "*": "it is no base64", "/é": "it is no base64"}
+        short = service.predict(row={"file": base64_of(b"\x03")})
+        assert short.status_code == 422
+        assert short.json()["errors"][0]["problem"].startswith("the program does not run on its input of 1 (")
         assert 'predictions_total{label="answer"} 2.0' in service.client.get("/metrics").text
         assert list((tmp_path / "held").glob("row-*")) == []
 

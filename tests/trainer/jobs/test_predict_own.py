@@ -63,7 +63,7 @@ def test_a_present_of_two_parameters_gets_the_input_beside_its_output(tmp_path: 
         ("[numpy.zeros(2)] * 3", "ecg.csv: prepare gave 3 arrays, the program takes x, patient."),
         ("{'x': numpy.zeros(2)}", "ecg.csv: prepare gave x, the program takes x, patient."),
         ("{}['lead']", "ecg.csv: KeyError: 'lead'"),
-        ("numpy.zeros(2), numpy.zeros(5)", "InvalidArgument"),
+        ("numpy.zeros(2), numpy.zeros(5)", "ecg.csv: its patient is 5, the model takes 2. Give inputs of the size"),
     ],
 )
 def test_an_export_says_what_a_prepare_gave_and_what_the_program_takes(

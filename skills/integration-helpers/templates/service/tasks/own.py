@@ -40,6 +40,8 @@ class Answers:
         batches = inputs if isinstance(inputs, list) else [(self._numbered(inputs), inputs)]
         try:
             return [one for batch in batches for one in self._worded(batch)]
+        except self.shipped["WrongShapeError"] as problem:
+            raise NotFiniteError(str(problem)) from None
         except self.shipped["WrongInputError"]:
             raise NotFiniteError("the model gave no finite number for this row") from None
 
