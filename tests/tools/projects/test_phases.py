@@ -21,7 +21,7 @@ from trainwright.tools.training_orchestrator import start_run
 from trainwright.tools.verification import verify_workspace
 from trainwright.tools.workspace import Workspace
 from trainwright.trainer.base.canonical import digest_file
-from trainwright.trainer.base.errors import GateRefusedError
+from trainwright.trainer.base.errors import ConflictError, GateRefusedError
 from trainwright.trainer.config import parse_config
 from trainwright.trainer.run import RunKind
 
@@ -101,6 +101,16 @@ def test_a_run_of_a_later_phase_is_refused_with_what_is_missing(at: At, stage: s
             "verify_reproducibility",
         }
         assert caught.value.document.endswith("checklist.md")
+    assert len(status(workspace).runs) == runs
+
+
+@pytest.mark.requirement("PHASE-5", "GATE-2")
+def test_an_ablation_with_a_new_file_of_code_is_refused_before_it_runs(at: At) -> None:
+    workspace = at("diagnosed")
+    runs = len(status(workspace).runs)
+    with pytest.raises(ConflictError, match="keeps the code that planning fixed, and mine.py is new") as caught:
+        start_run(workspace, NAME, RunKind.ABLATION, changes={"model": {"use": "mine.py:Net"}})
+    assert "configure(project='flowers'" in caught.value.remedy
     assert len(status(workspace).runs) == runs
 
 
