@@ -204,7 +204,7 @@ def fit_in_words(fit: str, reasons: Sequence[str] = (), rivals: Sequence[str] = 
     words = UNUSUAL_WORDS.get(fit, f"{fit.replace('_', ' ')} fit")
     missed = next((reason.rstrip(".") for reason in reasons if reason.startswith(MISSED)), "")
     missed = missed or ALONE * any(reason.startswith(ALONE) for reason in reasons)
-    goal = f", {'and' if fit == 'outdone' else 'but'} {missed[0].lower()}{missed[1:]}" if missed else ""
+    goal = f", {'but' if fit == 'good' else 'and'} {missed[0].lower()}{missed[1:]}" if missed else ""
     return "; ".join([f"{words}{goal}", *rivals])
 
 
