@@ -24,7 +24,8 @@ def asked() -> None:
     app = AppContext(Path(sys.argv[1]))
     session = SimpleNamespace(lifespan_context=app)
     context = SimpleNamespace(request_context=session, client_capabilities=None)
-    before = {name for name in sys.modules if name.startswith("trainwright.tools.")}
+    tools = OPERATIONS[1].removesuffix("projects")
+    before = {name for name in sys.modules if name.startswith(tools)}
 
     def asked() -> None:
         asyncio.run(plan_training.run({"intent": "tell flowers apart"}, context))
@@ -33,7 +34,7 @@ def asked() -> None:
     with app._lock:  # as the thread that imports in the background holds it
         call.start()
         call.join(1.0)
-        print(sorted({name for name in sys.modules if name.startswith("trainwright.tools.")} - before))
+        print(sorted({name for name in sys.modules if name.startswith(tools)} - before))
     call.join()
     print(app.is_ready, len([name for name in OPERATIONS if name in sys.modules]) == len(OPERATIONS))
     app.close()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from trainwright.trainer.run import RunKind
 from trainwright.trainer.run.artifacts import ExportProbe
-from trainwright.trainer.user_code.served import CODE, own_entries, served_meanings
+from trainwright.trainer.user_code.served import CODE, served_meanings
 
 if TYPE_CHECKING:
     from trainwright.tools.gates.records import Records, RunRecords
@@ -20,7 +20,8 @@ def served_code_changes(evidence: Records, run: RunRecords) -> list[str]:
 
     Empty of another kind of run, and where the configuration names no such function.
     """
-    entries = own_entries(evidence.config.data)
+    data = evidence.config.data
+    entries = [] if data is None else data.served
     if not entries or run.row.kind not in {RunKind.SMOKE.value, RunKind.EXPORT.value}:
         return []
     if run.row.kind == RunKind.SMOKE.value:

@@ -79,6 +79,11 @@ class DataSection(Entry):
     present: Annotated[str, Field(pattern=FUNCTION)] | None = None
     """`path/file.py:callable` from a sample's output to its answer, as JSON; shipped likewise."""
 
+    @property
+    def served(self) -> list[str]:
+        """The two of them that there are."""
+        return [entry for entry in (self.prepare, self.present) if entry is not None]
+
 
 class LoaderSection(Section):
     """How batches are fetched."""

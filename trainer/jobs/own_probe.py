@@ -43,7 +43,7 @@ from trainwright.trainer.prediction.frame import Array, Batch, Printer, Program,
 from trainwright.trainer.prediction.own import OwnAnswers, OwnRows
 from trainwright.trainer.supervision.stop import Abandoned
 from trainwright.trainer.user_code import guard, import_record
-from trainwright.trainer.user_code.served import CODE, own_entries, served_meanings
+from trainwright.trainer.user_code.served import CODE, served_meanings
 
 ROWS = 4
 SECONDS = 1.0
@@ -59,9 +59,9 @@ def probe_own(session: Session, served: Served | None) -> dict[str, Any]:
         served: None: the model is not called, so inputs alone are compared, and `present` is not tried.
     """
     data = session.config.data
-    if data is None or not (entries := own_entries(data)):
+    if data is None or not data.served:
         return {}
-    return {"own_meanings": served_meanings(entries, session.context.code_root)} | _probed(session, data, served)
+    return {"own_meanings": served_meanings(data.served, session.context.code_root)} | _probed(session, data, served)
 
 
 def _probed(session: Session, data: DataSection, served: Served | None) -> dict[str, Any]:

@@ -4,21 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from trainwright.trainer.base.imports import imported_files
 from trainwright.trainer.user_code.import_record import meanings_of
 
-if TYPE_CHECKING:
-    from trainwright.trainer.config.schema import DataSection
-
 CODE = "code"
 """Folder of the user's source below a final model's."""
-
-
-def own_entries(data: DataSection | None) -> list[str]:
-    """Return the `file.py:function` of prepare and present, where they are named."""
-    return [] if data is None else [entry for entry in (data.prepare, data.present) if entry is not None]
 
 
 def served_meanings(entries: Sequence[str], root: Path) -> dict[str, str]:
