@@ -6,6 +6,7 @@ ends, is an access too. A replay, a smoke run and every other kind fingerprint t
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sqlalchemy import select
@@ -43,6 +44,8 @@ class SplitAccess(NamedTuple):
     project: str
     shared: int | None = None
     """Test samples that another project had evaluated; None for the project's accesses, or where not known."""
+    before: int = 0
+    """Earlier accesses of the same checkpoint, which this one stands for."""
 
 
 def project_accesses(evidence: Evidence) -> list[SplitAccess]:
@@ -55,7 +58,10 @@ def informative(evidence: Evidence, found: list[SplitAccess]) -> list[SplitAcces
 
     The figures of a checkpoint are the same each time, so a second export of it offers nothing to choose from.
     """
-    return list({(look.project, look.of): look for look in found if _may_have_told(evidence, look)}.values())
+    told = [look for look in found if _may_have_told(evidence, look)]
+    of_each = Counter((look.project, look.of) for look in told)
+    latest = {(look.project, look.of): look for look in told}
+    return [look._replace(before=of_each[checkpoint] - 1) for checkpoint, look in latest.items()]
 
 
 def _may_have_told(evidence: Evidence, look: SplitAccess) -> bool:

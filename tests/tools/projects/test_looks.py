@@ -71,7 +71,7 @@ def test_a_second_export_of_a_checkpoint_is_no_further_look_and_one_of_another_c
     projects.pass_gate(workspace, NAME, "finalization")
     metrics, card = looked(workspace, NAME)
     assert (metrics["test_looks"], metrics["test_looked_at_by"][0]["run"]) == (1, again.run_id)
-    assert f"looked at once, by {again.run_id}" in card
+    assert f"looked at for one checkpoint alone, by {again.run_id} and 1 earlier export of it" in card
     assert "leans high" not in card
     assert "lean towards" not in (projects.project_status(workspace, NAME).reached or "")
     with workspace.session() as session:
@@ -79,7 +79,7 @@ def test_a_second_export_of_a_checkpoint_is_no_further_look_and_one_of_another_c
         accesses = project_accesses(evidence)
         assert len(accesses) == 2, "what the ledger knows stays"
         other = accesses[0]._replace(of="final-1")
-        assert informative(evidence, [other, *accesses]) == [other, accesses[1]]
+        assert informative(evidence, [other, *accesses]) == [other, accesses[1]._replace(before=1)]
     assert verify_workspace(workspace.path).problems == []
 
 
