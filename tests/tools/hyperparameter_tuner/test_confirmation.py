@@ -97,6 +97,7 @@ def test_a_search_that_settled_nothing_goes_on_in_its_own_space(
     evidence: Any = SimpleNamespace(
         name="digits",
         study=SimpleNamespace(search=search.model_dump(mode="json")),
+        improvement=({}, []),
         entries=lambda kind: [],
         trials_left=100,
         seconds_left=None,

@@ -258,6 +258,7 @@ def test_a_study_that_met_a_full_disk_gets_room_first_and_goes_on_while_trials_e
     evidence: Any = SimpleNamespace(
         name=NAME,
         study=SimpleNamespace(id="study-1", state="stopped"),
+        improvement=({}, []),
         spent="",
         baseline=None,
         workspace=workspace,
