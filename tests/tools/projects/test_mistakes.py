@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +13,7 @@ from trainwright.tools import projects
 from trainwright.tools.documents.rendering import render
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.scope import scope_changes
+from trainwright.tools.launchers import read_launch
 from trainwright.tools.training_orchestrator import start_run, stop_run
 from trainwright.tools.workspace import Workspace
 from trainwright.trainer.base.errors import ConfigurationError, GateRefusedError
@@ -107,14 +109,16 @@ def test_a_data_set_swapped_under_a_plan_closes_it_and_is_named_as_another_one(a
 @pytest.mark.requirement("PHASE-2", "GATE-2", "GATE-7")
 def test_the_first_run_of_changes_is_tried_before_a_second_is_launched(at: At) -> None:
     workspace = at("diagnosed")
-    (workspace.path.parent / "code" / "slow.py").write_text(
-        "import time\nfrom flower_model import Net\ndef build(width=16):\n    time.sleep(20)\n    return Net(width)\n"
-    )
-    first = start_run(workspace, NAME, RunKind.ABLATION, changes={"model.use": "slow.py:build"})
+    first = start_run(workspace, NAME, RunKind.ABLATION, changes={"optimizer.learning_rate": 0.05})
+    launch = read_launch(workspace.run_directory(NAME, first.run_id).path)
+    assert launch is not None
+    assert launch.process is not None
+    assert launch.process.send_signal(signal.SIGSTOP), "before it has trained a step"
     changes = {"optimizer.learning_rate": 0.1}
     with pytest.raises(GateRefusedError, match="has not trained a step yet") as told:
         start_run(workspace, NAME, RunKind.ABLATION, changes=changes)
     assert told.value.details["next"]["arguments"]["run_id"] == first.run_id
+    assert launch.process.send_signal(signal.SIGCONT)
     stop_run(workspace, first.run_id)
     finish(workspace, first.run_id)
     second = start_run(workspace, NAME, RunKind.ABLATION, changes=changes)  # the first has ended: this one is tried
