@@ -54,7 +54,8 @@ def test_a_change_of_the_functions_or_of_what_they_import_is_told(tmp_path: Path
     (tmp_path / "root" / file).write_text(text)
     assert served_code_changes(evidence, export) == [file]
     outcome = CHECKS[tried](evidence, LINES[tried])
-    assert (outcome.status, outcome.measured) == ("failed", f"{file} changed since the smoke run tried it")
+    assert outcome.status == "passed", "no gate closes: the export proves them"
+    assert outcome.measured.endswith(f"; {file} changed since")
 
 
 def test_a_comment_is_no_change_and_another_kind_of_run_ships_nothing(tmp_path: Path) -> None:
