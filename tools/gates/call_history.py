@@ -15,7 +15,6 @@ from sqlalchemy import select
 
 from trainwright.tools.gates.finals import is_as_asked, is_reused
 from trainwright.tools.gates.releases import holds_now, other_than_planned
-from trainwright.tools.gates.served_code import served_code_changes
 from trainwright.tools.gates.staleness import exemption_changes, opened_since
 from trainwright.tools.owner.grants import operations
 from trainwright.tools.workspace.tables import Study
@@ -63,7 +62,7 @@ def complete_run(
         run = evidence.final if evidence.final is not None and evidence.final.row.config_digest == config else None
     if run is None or not run.is_complete or run.directory.specification().max_steps != max_steps:
         return None
-    if served_code_changes(evidence, run):
+    if evidence.served_changes(run):
         return None
     is_other = run.differences or not holds_now(evidence, run) or exemption_changes(run, operations(evidence.grants))
     return None if is_other or _must_be_repeated(evidence, run, kind) else run

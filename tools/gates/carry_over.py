@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from trainwright.tools.gates.phases import Phase
 from trainwright.tools.gates.releases import is_short_replay, other_than_planned
+from trainwright.tools.gates.staleness import opened_since
 from trainwright.tools.ledger import record
 from trainwright.tools.ledger.events import CarriedOver
 from trainwright.trainer.run import RunKind
@@ -44,7 +45,7 @@ def carry_over_call(evidence: Evidence) -> NextCall | None:
     smoke, source = evidence.smoke, _baseline(evidence)
     if smoke is None or source is None or not any(body["phase"] == "planning" for _, body in evidence.decisions):
         return None
-    changes = evidence.surroundings(smoke)
+    changes = [*evidence.surroundings(smoke), *opened_since(evidence, smoke)]
     tried = [
         run
         for run in _short_replays(evidence, source)

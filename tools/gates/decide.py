@@ -102,6 +102,7 @@ def circumstances(evidence: Evidence, phase: Phase) -> dict[str, Any]:
         "lines": [line.model_dump(mode="json") for line in evidence.lines(phase)],
         "settings": evidence.settings.model_dump(mode="json"),
         "surroundings": _surroundings(evidence),
+        "served": _served(evidence, phase),
         **({"baseline": _baseline(evidence)} if phase is Phase.PLANNING else {}),
         **(
             {
@@ -181,3 +182,13 @@ def dependencies_of(evidence: Evidence, phase: Phase) -> dict[str, Any]:
         "runs": [run.id for run in _foundations(evidence, phase) if run is not None],
         "study": evidence.study.id if phase is Phase.OPTIMIZATION and evidence.study else None,
     }
+
+
+def _served(evidence: Evidence, phase: Phase) -> dict[str, list[str]]:
+    """Return which functions that answer raw inputs changed since the smoke run or the export, by its id."""
+    run = {Phase.PLANNING: evidence.smoke, Phase.FINALIZATION: evidence.export}.get(phase)
+    try:
+        changed = evidence.served_changes(run) if run is not None else []
+    except TrainwrightError:  # its check reports it
+        changed = []
+    return {run.id: changed} if run is not None and changed else {}

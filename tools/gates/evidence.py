@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from sqlalchemy import select
@@ -15,6 +15,7 @@ from trainwright.tools.gates.finals import final_of, is_as_asked
 from trainwright.tools.gates.improvement import measure_improvement, study_that_counts
 from trainwright.tools.gates.releases import BEGUN, Release, releases, witnesses
 from trainwright.tools.gates.run_evidence import RunEvidence
+from trainwright.tools.gates.served_code import served_code_changes
 from trainwright.tools.gates.staleness import changes_of_surroundings
 from trainwright.tools.ledger import Inspection, cut_off, entries
 from trainwright.tools.limits import count_trials, limit_table, limits_under
@@ -173,6 +174,11 @@ class Evidence:
             return changes_of_surroundings(self.project.code_root, witnesses(self, run)[-1], self.inspection)
 
         return self.once(("surroundings", run.id), changes)
+
+    def served_changes(self, run: RunRecords) -> list[str]:
+        """Return the files of `data.prepare` and `data.present` that changed since the run tried or shipped them."""
+        found = partial(served_code_changes, self.config.data, self.project.code_root, run)
+        return self.once(("served", run.id), found)
 
     def once(self, what: Hashable, find: Callable[[], T]) -> T:
         """Return what was found of this name, found once for all that is derived from this evidence."""

@@ -104,6 +104,10 @@ class PastEvidence(Evidence):
         """Return the differences of code, data and packages from the smoke run at the decision."""
         return list(self._circumstances.get("surroundings", []))
 
+    def served_changes(self, run: RunRecords) -> list[str]:
+        """Return which of the functions that answer raw inputs had changed since the run, at the decision."""
+        return list(self._circumstances.get("served", {}).get(run.id, []))
+
     @cached_property
     def named_baseline(self) -> dict[str, str]:
         """The baseline as it stood at the decision: it may be another project's, which goes its own way."""

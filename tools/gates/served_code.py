@@ -10,17 +10,17 @@ from trainwright.trainer.run.artifacts import ExportProbe
 from trainwright.trainer.user_code.served import CODE, served_meanings
 
 if TYPE_CHECKING:
-    from trainwright.tools.gates.records import Records, RunRecords
+    from trainwright.tools.gates.records import RunRecords
+    from trainwright.trainer.config.schema import DataSection
 
 FOLDER = "final_model"
 
 
-def served_code_changes(evidence: Records, run: RunRecords) -> list[str]:
+def served_code_changes(data: DataSection | None, code_root: str, run: RunRecords) -> list[str]:
     """Return the files of these functions that mean other things now than what a smoke run tried, or an export ships.
 
     Empty of another kind of run, and where the configuration names no such function.
     """
-    data = evidence.config.data
     entries = [] if data is None else data.served
     if not entries or run.row.kind not in {RunKind.SMOKE.value, RunKind.EXPORT.value}:
         return []
@@ -28,5 +28,5 @@ def served_code_changes(evidence: Records, run: RunRecords) -> list[str]:
         then = run.part(ExportProbe).own_meanings
     else:
         then = served_meanings(entries, run.directory.artifacts / FOLDER / CODE)
-    now = served_meanings(entries, Path(evidence.project.code_root)) if then else {}
+    now = served_meanings(entries, Path(code_root)) if then else {}
     return sorted(name for name in then.keys() | now.keys() if then.get(name) != now.get(name))

@@ -151,7 +151,8 @@ class Program:
                 sizes = ", ".join(f"{name} of {_size(value.shape[1:])}" for name, value in feed.items())
                 told = str(problem).rpartition("Status Message: ")[2][:200]
                 raise WrongShapeError(
-                    f"the program does not run on its {sizes} ({told})", "Give inputs of the size of training."
+                    f"the program does not run on its {sizes} ({told})",
+                    "Give inputs like those of training, in size and values.",
                 ) from problem
         with self.torch.no_grad():
             found = self.module(*(self.torch.from_numpy(value) for value in feed.values()))

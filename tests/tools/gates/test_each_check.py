@@ -180,6 +180,7 @@ def evidence_of(folder: Path) -> Any:
         recorded={"diagnosis": [diagnosis]}, study=SimpleNamespace(id="study-1", state="completed", search=SEARCH),
         trials_left=100, seconds_left=None, decisions=[], answers=[], named_baseline={},
         confirmation={"best_parameters": {"optimizer.learning_rate": 0.1}}, improvement=(IMPROVED, []), concludes=False,
+        served_changes=lambda run: [],
         diagnosis=diagnosis, assessment=assessment, final_values={}, **runs,
     )  # fmt: skip
 

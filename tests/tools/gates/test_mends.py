@@ -95,8 +95,8 @@ def test_an_export_whose_onnx_differs_is_not_simply_repeated(
     )
     best = [SimpleNamespace(tags=["best"], digest="best")]
     monkeypatch.setattr(finalization, "list_checkpoints", lambda directory: best)
-    config = SimpleNamespace(data=None)
-    evidence = evidence_of(export=export, final=SimpleNamespace(directory=None), config=config)
+    final = SimpleNamespace(directory=None)
+    evidence = evidence_of(export=export, final=final, served_changes=lambda run: [])
     found = export_verified(evidence, line_of(Phase.FINALIZATION, "finalization.export_verified"))
     assert found.status == "failed"
     assert found.next is not None

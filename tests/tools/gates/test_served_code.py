@@ -24,6 +24,10 @@ def written(folder: Path) -> None:
     (folder / "letters.py").write_text('ALL = "abt"\n')
 
 
+def told(evidence: Any, run: Any) -> list[str]:
+    return served_code_changes(evidence.config.data, evidence.project.code_root, run)
+
+
 def evidence_and_export(tmp_path: Path) -> tuple[Any, Any]:
     """Return evidence of a project whose smoke run tried these functions, and an export that ships them."""
     written(tmp_path / "root")
@@ -36,6 +40,7 @@ def evidence_and_export(tmp_path: Path) -> tuple[Any, Any]:
     changed(evidence, "config", config_with(data=DATA))
     changed(evidence, "project.code_root", str(tmp_path / "root"))
     changed(evidence, "smoke.parts", {ExportProbe: probe})
+    changed(evidence, "served_changes", lambda run: told(evidence, run))
     export = SimpleNamespace(
         row=SimpleNamespace(kind="export"), directory=SimpleNamespace(artifacts=tmp_path / "artifacts")
     )
@@ -49,10 +54,10 @@ def evidence_and_export(tmp_path: Path) -> tuple[Any, Any]:
 def test_a_change_of_the_functions_or_of_what_they_import_is_told(tmp_path: Path, file: str, text: str) -> None:
     evidence, export = evidence_and_export(tmp_path)
     tried = "planning.export_tried"
-    assert served_code_changes(evidence, export) == []
+    assert told(evidence, export) == []
     assert CHECKS[tried](evidence, LINES[tried]).status == "passed"
     (tmp_path / "root" / file).write_text(text)
-    assert served_code_changes(evidence, export) == [file]
+    assert told(evidence, export) == [file]
     outcome = CHECKS[tried](evidence, LINES[tried])
     assert outcome.status == "passed", "no gate closes: the export proves them"
     assert outcome.measured.endswith(f"; {file} changed since")
@@ -61,7 +66,7 @@ def test_a_change_of_the_functions_or_of_what_they_import_is_told(tmp_path: Path
 def test_a_comment_is_no_change_and_another_kind_of_run_ships_nothing(tmp_path: Path) -> None:
     evidence, export = evidence_and_export(tmp_path)
     (tmp_path / "root" / "serve.py").write_text(f"# counts letters\n{CODE}")
-    assert served_code_changes(evidence, export) == []
+    assert told(evidence, export) == []
     (tmp_path / "root" / "serve.py").write_text("")
     export.row.kind = "final"
-    assert served_code_changes(evidence, export) == []
+    assert told(evidence, export) == []

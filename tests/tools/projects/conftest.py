@@ -1,10 +1,12 @@
-"""Decisions of a real project, rewritten by hand."""
+"""Decisions of a real project, rewritten by hand; another version of a package."""
 
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -79,3 +81,17 @@ def created_with(at: Callable[[str], Workspace]) -> Callable[..., Workspace]:
         return Workspace.open(workspace.path)
 
     return opened
+
+
+@pytest.fixture
+def other_numpy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """Let this process and its workers find another version of a package that every run imports."""
+
+    def install() -> None:
+        record = tmp_path / "numpy-9.9.dist-info"
+        record.mkdir()
+        (record / "METADATA").write_text("Metadata-Version: 2.1\nName: numpy\nVersion: 9.9\n")
+        monkeypatch.syspath_prepend(tmp_path)
+        monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, [str(tmp_path), os.environ.get("PYTHONPATH")])))
+
+    return install

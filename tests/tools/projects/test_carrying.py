@@ -38,20 +38,6 @@ def finish(workspace: Workspace, run_id: str) -> str:
     return run_id
 
 
-@pytest.fixture
-def other_numpy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
-    """Let this process and its workers find another version of a package that every run imports."""
-
-    def install() -> None:
-        record = tmp_path / "numpy-9.9.dist-info"
-        record.mkdir()
-        (record / "METADATA").write_text("Metadata-Version: 2.1\nName: numpy\nVersion: 9.9\n")
-        monkeypatch.syspath_prepend(tmp_path)
-        monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, [str(tmp_path), os.environ.get("PYTHONPATH")])))
-
-    return install
-
-
 @pytest.mark.requirement("PHASE-8", "REPRO-3", "GATE-3")
 def test_a_short_replay_carries_the_evidence_over_and_every_later_gate_stands_again(
     at: At, other_numpy: Callable[[], None]

@@ -11,7 +11,6 @@ from trainwright.tools.gates.call_history import after_a_difference, compared, o
 from trainwright.tools.gates.checks.independent import LOOK_AT
 from trainwright.tools.gates.finals import accepted_result, is_reused, overlay_of_run
 from trainwright.tools.gates.outcomes import Outcome, check, failed, not_applicable, passed_if, passed_with_exemption
-from trainwright.tools.gates.served_code import served_code_changes
 from trainwright.tools.gates.shown import MIN_EPISODES, certified_figure, is_beyond
 from trainwright.tools.gates.since_release import no_better
 from trainwright.tools.owner.grants import operations
@@ -66,7 +65,7 @@ def export_verified(evidence: Evidence, line: CheckLine) -> Outcome:
         return missing
     assert evidence.export is not None  # noqa: S101 - shown by _export_missing
     assert evidence.final is not None  # noqa: S101 - shown by _export_missing
-    if changed := served_code_changes(evidence, evidence.export):
+    if changed := evidence.served_changes(evidence.export):
         told = f"{', '.join(changed)} changed since the export, which ships {'it' if len(changed) == 1 else 'them'}"
         return failed(told, required, _export_again(evidence))
     found = evidence.export.exported

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from trainwright.tools.gates.outcomes import Outcome, check, failed, not_applicable, passed, passed_if
 from trainwright.tools.gates.scope import scope_changes
-from trainwright.tools.gates.served_code import served_code_changes
 from trainwright.trainer.base.section import episode_entries
 from trainwright.trainer.run import RunKind
 from trainwright.trainer.run.artifacts import ExportProbe
@@ -140,7 +139,7 @@ def export_tried(evidence: Evidence, line: CheckLine) -> Outcome:
     if run is None or not run.is_complete:
         return _needs_smoke(evidence, line)
     found = run.part(ExportProbe)
-    changed = served_code_changes(evidence, run)  # which no gate closes: a smoke run tries them, or the export does
+    changed = evidence.served_changes(run)  # which no gate closes: a smoke run tries them, or the export does
     untried = f"; {', '.join(changed)} changed since" if changed else ""
     outcome = _onnx_tried(evidence, found)
     if found.own_problem:

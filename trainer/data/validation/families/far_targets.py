@@ -84,7 +84,9 @@ class FarTargets(Family):
             bound=TIMES,
             count=len(rows),
             rows=rows[:MAX_ROWS],
-            text=told if rows else f"no few values of {target} are a factor apart from what other rows tell of them",
+            text=told
+            if rows
+            else f"no group of values of {target} is a factor apart from what other rows tell of them",
             remedy="Look at the named rows and ask where they come from: a slipped decimal point or another unit is "
             "corrected in the file; where they are right they stay, and a column that says why they differ helps."
             if rows
