@@ -108,7 +108,7 @@ def conclusion_grounded(evidence: Evidence, line: CheckLine) -> Outcome:
 def _without(evidence: Evidence) -> str:
     """Return why the phase ends without a search's result; empty where it needs one."""
     if exit_of(evidence) == "concluded" and takes_best(evidence):
-        return f"concluded below the goal: {told_separated(evidence.improvement[0])}; the best is taken"
+        return f"concluded without a settled gain: {told_separated(evidence.improvement[0])}; the best is taken"
     return ENDS_WITHOUT.get(str(exit_of(evidence)), "")
 
 
