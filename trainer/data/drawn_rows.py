@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -20,6 +20,8 @@ READING_SECONDS, WAITING_SECONDS = 2.0, 20.0
 
 A busy machine takes the clock's seconds for a few rows; the rows that are compared are not to hang on that.
 """
+MAX_SHARE = 0.2
+"""Of either time that one row uses up: a machine that stands still for half a minute ends no reading."""
 ROWS_AT_ONCE = 256
 SIDE = 32
 """Rows and columns at most of an image that is compared: larger ones are averaged over areas."""
@@ -55,7 +57,7 @@ def draw(samples: Any, seed: int, split: str, most: int) -> Drawn | None:
     inputs: list[Array] = []
     targets: list[Any] = []
     indices: list[int] = []
-    until, waited = time.thread_time() + READING_SECONDS, time.monotonic() + WAITING_SECONDS
+    has_worked, has_waited = _bound(time.thread_time, READING_SECONDS), _bound(time.monotonic, WAITING_SECONDS)
     with seeding.preserved():
         for index, sample in _read(samples, seed, seeding.of_split(seeding.SPLITS.index(split)), most):
             found = _numbers_of(inputs_of(sample))
@@ -64,11 +66,24 @@ def draw(samples: Any, seed: int, split: str, most: int) -> Drawn | None:
             indices.append(index)
             inputs.append(found)
             targets.append(_target_of(sample))
-            if time.thread_time() > until or time.monotonic() > waited:
+            if has_worked() | has_waited():  # both are asked after every row, to know what the row cost
                 break
     if not inputs:
         return None
     return Drawn(np.array(indices), _stacked(inputs), _stacked_targets(targets))
+
+
+def _bound(clock: Callable[[], float], seconds: float) -> Callable[[], bool]:
+    """Return a function to call after each row, which says whether the rows have used up these seconds of a clock."""
+    last, used = clock(), 0.0
+
+    def is_over() -> bool:
+        nonlocal last, used
+        now = clock()
+        last, used = now, used + min(now - last, seconds * MAX_SHARE)
+        return used > seconds
+
+    return is_over
 
 
 def _read(samples: Any, seed: int, key: tuple[int, ...], most: int) -> Iterator[tuple[int, Any]]:

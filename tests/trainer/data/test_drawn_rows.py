@@ -14,10 +14,10 @@ pytestmark = pytest.mark.requirement("REPRO-4")
 
 
 class Slow(torch.utils.data.Dataset[Any]):
-    """Rows that wait, as on a busy machine, or work."""
+    """Rows that wait, as on a busy machine, or work, or one waits for long, as where a machine stands still."""
 
-    def __init__(self, *, works: bool) -> None:
-        self.works = works
+    def __init__(self, *, works: bool, stands_still: bool = False) -> None:
+        self.works, self.stands_still = works, stands_still
 
     def __len__(self) -> int:
         return 40
@@ -26,7 +26,7 @@ class Slow(torch.utils.data.Dataset[Any]):
         until = time.thread_time() + 0.01
         while self.works and time.thread_time() < until:
             pass
-        time.sleep(0.0 if self.works else 0.01)
+        time.sleep(0.0 if self.works else 0.01 if not self.stands_still else 0.5 * (row == 3))
         return torch.tensor([float(row)]), row % 2
 
 
@@ -42,3 +42,10 @@ def test_rows_that_wait_are_all_drawn_and_those_that_work_for_too_long_are_not(
     found = drawn_rows.draw(Slow(works=works), 0, "train", 40)
     assert found is not None
     assert (len(found.indices) == 40) is is_whole
+
+
+def test_a_machine_that_stands_still_once_takes_no_rows_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(drawn_rows, "WAITING_SECONDS", 0.4)
+    found = drawn_rows.draw(Slow(works=False, stands_still=True), 0, "train", 40)
+    assert found is not None
+    assert len(found.indices) == 40

@@ -15,6 +15,7 @@ from torch import Tensor
 from torch.utils.data import IterableDataset, TensorDataset
 
 from trainwright.tools.gates.leakage import beyond_chance
+from trainwright.trainer.data import drawn_rows
 from trainwright.trainer.data.assemble import from_user
 from trainwright.trainer.evidence.looked_at import looked_at_evidence
 from trainwright.trainer.run import RunDirectory
@@ -22,6 +23,13 @@ from trainwright.trainer.run.looked_at import LookedAt
 
 ONCE_IN, MOST = 1e6, 3.0
 Splits = dict[str, tuple[Tensor, Tensor]]
+
+
+@pytest.fixture(autouse=True)
+def _no_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """How many rows are read in a time is tested by tests/trainer/data/test_drawn_rows.py."""
+    for name in ("READING_SECONDS", "WAITING_SECONDS"):
+        monkeypatch.setattr(drawn_rows, name, 3600.0)
 
 
 def bundled(name: str) -> Splits:
