@@ -171,7 +171,7 @@ async def test_a_client_that_cannot_gets_the_questions_in_the_answer(in_memory, 
     async with in_memory() as agent:
         asked = (await planned(agent, intent="sort them", model="mlp", data="rows.csv")).structured_content
     (question,) = asked["questions"]
-    assert (question["argument"], question["choices"][-2:]) == ("target_column", ["team", "urgency"])
+    assert (question["argument"], question["choices"][-2:]) == ("data.args.target", ["team", "urgency"])
     assert asked["next"]["tool"] == "plan_training"
 
 

@@ -62,6 +62,14 @@ def leaks_of(run: RunEvidence) -> list[Verdict]:
     return [check for check in run.part(Validation).report.worst_first() if check.family == LEAKS]
 
 
+def _by_name(evidence: Evidence) -> dict[str, Verdict]:
+    """Return the leaks by the name that a call gives; of one that each target has, the gravest that can be removed."""
+    leaks: dict[str, Verdict] = {}
+    for check in sorted(found_leaks(evidence), key=lambda one: not one.details.get("changes")):
+        leaks.setdefault(check.place, check)
+    return leaks
+
+
 def changes_without_leak(
     evidence: Evidence, kind: RunKind, finding: str | None, changes: dict[str, Any]
 ) -> dict[str, Any]:
@@ -71,7 +79,7 @@ def changes_without_leak(
         ConfigurationError: another kind of run, changes of the caller's, or no such finding.
         ConflictError: no change removes it, or there is no baseline to compare with.
     """
-    leaks = {check.place: check for check in found_leaks(evidence)}
+    leaks = _by_name(evidence)
     removable = [place for place, check in leaks.items() if check.details.get("changes")]
     call = f"start_training(project={evidence.name!r}, kind='leak_price', finding={next(iter(removable), '…')!r})"
     if kind is not RunKind.LEAK_PRICE or changes:
@@ -139,8 +147,7 @@ def price_of(evidence: Evidence, run: RunEvidence) -> LeakPrice | None:
         return None
     false = leaking - clean if evidence.goal["direction"] == "maximize" else clean - leaking
     same = _same_rows(baseline, run)
-    is_leak = start.label in {check.place for check in found_leaks(evidence)}
-    what = "the leak" if is_leak else start.label
+    what = "the leak" if start.label in _by_name(evidence) else start.label
     return LeakPrice(
         finding=start.label,
         run_id=run.id,
@@ -222,7 +229,8 @@ def removal(evidence: Evidence) -> NextCall | None:
     decided = max((number for number, body in evidence.decisions if body["outcome"] != "refused"), default=0)
     known = {body["run_id"] for number, body in evidence.entries("run_sealed") if number > decided}
     prices = [one for one in leak_prices(evidence) if one.is_false and one.run_id in known]
-    changes = {check.place: check.details.get("changes") for check in found_leaks(evidence)} if prices else {}
+    leaks = _by_name(evidence) if prices else {}
+    changes = {name: check.details.get("changes") for name, check in leaks.items()}
     prices = [one for one in prices if changes.get(one.finding)]
     if not prices:
         return None

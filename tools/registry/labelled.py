@@ -214,7 +214,11 @@ def _met(rows: Sequence[dict[str, Any]], targets: Array, schema: dict[str, Any],
     if known.with_target:
         classes = schema["answer"].get("classes")
         held = targets.astype("float32").astype("float64")
-        held = held if classes is None else by_text(held[:, 0], {name: code for code, name in enumerate(classes)})
+        held = (
+            held
+            if classes is None or held.shape[1] > 1
+            else by_text(held[:, 0], {name: code for code, name in enumerate(classes)})
+        )
         cells = np.column_stack([cells, hashed(held)]).astype(cells.dtype)
     return [known.rows.get(one.tobytes()) for one in cells]
 
@@ -242,7 +246,7 @@ def _target(cell: Any, name: str, schema: Mapping[str, Any], labels: Mapping[str
     from trainwright.trainer.data.split_methods.rows import WHOLE
     from trainwright.trainer.data.table.transform import encode, text_of
 
-    text, names = "" if cell is None else str(cell).strip(), schema["answer"].get("classes")
+    text, names = "" if cell is None else str(cell).strip(), _classes(name, schema)
     if names is not None:
         spelt = labels.get(text, text), str(text_of(cell)), WHOLE.sub(r"\1", text)
         if found := next((one for one in spelt if one in names), None):
@@ -251,7 +255,7 @@ def _target(cell: Any, name: str, schema: Mapping[str, Any], labels: Mapping[str
         return None
     if names is not None:
         what = f"Row {place}: the target {text[:40]!r} is no class of this version"
-        raise refused(what, f"It knows {', '.join(names[:20])}.")
+        raise refused(what, f"It knows {', '.join(names[:20])}." if names else BY_HAND)
     marks = schema.get("target_marks")
     if marks is None:
         raise refused("How numbers of the target are written is not in the version's schema.json", BY_HAND)
@@ -261,6 +265,14 @@ def _target(cell: Any, name: str, schema: Mapping[str, Any], labels: Mapping[str
         how = f", with the decimal mark {mark!r}" if (mark := marks[name]["decimal"]) else ""
         what = f"Row {place}: the target {text[:40]!r} is {error}"
         raise refused(what, f"Write it as the version's own data have it{how}.") from None
+
+
+def _classes(target: str, schema: Mapping[str, Any]) -> list[str] | None:
+    """Return what a target's values are called, by number; None of numbers."""
+    answer = schema["answer"]
+    if answer["kind"] != "labels":
+        return answer.get("classes")
+    return [*schema["target_marks"][target].get("values", ())]
 
 
 def _joined(parts: Sequence[Labelled]) -> Labelled:

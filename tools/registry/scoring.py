@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 SPLIT = "test"
 """Under which name the clean room gets the file's rows."""
-KINDS = frozenset({"classes", "numbers"})
+KINDS = frozenset({"classes", "labels", "numbers"})
 """Answers whose targets are cells of the file."""
 
 
@@ -61,6 +61,8 @@ class Score(Answer):
     intervals: dict[str, list[float]] = Field(default_factory=dict)
     """95 %."""
     by_class: dict[str, str] = Field(default_factory=dict)
+    by_target: dict[str, dict[str, float]] = Field(default_factory=dict)
+    """Metrics of each of several targets, of which `metrics` are the means."""
     notes: list[str] = Field(default_factory=list)
     counts: str = "of a file that you gave: no gate counts it"
 
@@ -109,10 +111,12 @@ def score_model(workspace: Workspace, project: str, file: str, version: str = "l
     answer = _evaluated(found, rows.new())
     whole = _whole(metric, _evaluated(found, rows), rows.known, known.group) if rows.known else ""
     names = found.schema["answer"].get("classes") or []
+    of_targets = {one["name"]: one["metrics"] for one in answer.get("targets", [])}
     each = {names[int(one["class"])]: f"{one['found']:.0f} of {one['rows']:.0f}" for one in answer.get("classes", [])}
     return Score(
         project=project, version=found.name, file=file, metric=metric, rows=answer["rows"], left_out=rows.left_out,
         known=rows.known, whole_file=whole, metrics=answer["metrics"], intervals=answer["intervals"], by_class=each,
+        by_target=of_targets,
         notes=_notes(known, config.split, answer),
         next=_next(workspace, project),
     )  # fmt: skip

@@ -17,7 +17,7 @@ from trainwright.tools.training_architect.plan import Decision, Plan, in_all
 from trainwright.tools.training_architect.planning import alternatives_of, proposed_goal
 from trainwright.tools.training_architect.request import OF_DATA, placed
 from trainwright.tools.workspace.tables import Project
-from trainwright.trainer.config import merge_changes
+from trainwright.trainer.config import flatten, merge_changes
 from trainwright.trainer.estimation.prices import MISSING
 
 if TYPE_CHECKING:
@@ -79,6 +79,7 @@ class QuestionView(BaseModel):
 
     question: str
     argument: str
+    """Of `plan_training`, or the key of its data: data.args.target."""
     choices: list[str] | None = None
 
 
@@ -110,6 +111,13 @@ class PlanAnswer(Answer):
         return {"values": of_values, "estimates": sources} | ({} if self.next is None else {"goal": True})
 
 
+def _place(answer: str) -> str:
+    """Return where the call takes an answer: an argument's name, or a key of its data."""
+    if answer not in OF_DATA:
+        return answer
+    return next(key for key, value in flatten({"data": placed({}, answer, answer)}).items() if value == answer)
+
+
 def questions_answer(request: PlanRequest, questions: list[Question], assumed: list[str]) -> PlanAnswer:
     """Return the questions, and the call that takes their answers."""
     arguments = request.as_arguments()
@@ -120,7 +128,9 @@ def questions_answer(request: PlanRequest, questions: list[Question], assumed: l
             arguments["data"] = placed(data, question.argument, hint)
         else:
             arguments[question.argument] = hint
-    views = [QuestionView(question=one.asks, argument=one.argument, choices=one.choices or None) for one in questions]
+    views = [
+        QuestionView(question=one.asks, argument=_place(one.argument), choices=one.choices or None) for one in questions
+    ]
     again = NextCall(tool=TOOL, arguments=arguments, why="with the answers of whoever knows; ask the user")
     return PlanAnswer(state="questions", questions=views, assumed=assumed or None, next=again)
 

@@ -96,6 +96,8 @@ AT_ONCE = any_of(
     r"|(?:two|three|four|five|six|last \w+|letzten \w+) (?:\w+ )?(?:columns|spalten|targets)"
 )
 """Words that want several columns at once, whichever they are."""
+WHETHER = re.compile(r"\b(?:whether|ob)\b", re.IGNORECASE)
+"""What each of several questions begins with: `whether they survived and whether they were alone`."""
 OWNER = re.compile(
     r"(?P<of>(?<=s)['\u2019]|['\u2019]s)?[`'\")]*\s+(?:(?:total|mean|final|body|own)\s+)?[`'\"(]*", re.IGNORECASE
 )
@@ -171,8 +173,9 @@ def told_target(request: PlanRequest, columns: dict[str, Any], text: str | None)
     direct = [run[0] for run in _runs(intent, columns) if PREDICT.search(intent[: run[0][0]])]
     if direct and direct[0][-1] not in (*able, text):
         named = {direct[0][-1]}  # an id, or one of many classes, said in so many words
-    if len(named) == 1:
-        return Told(named.pop())
+    sure = tuple(named) if len(named) == 1 else _whether(intent, able) if not named else ()
+    if sure:
+        return Told(sure[0], sure if len(sure) > 1 else ())
     parts = [] if begin is None else [(begin, SOURCES.split(intent[begin:])[0], able)]
     for begin, part, possible in [*parts, (0, GIVEN.split(intent)[0], fitting)]:  # a German verb stands last
         places = {name: found for name in possible if (found := place_of_column(name, part)) is not None}
@@ -193,6 +196,13 @@ def told_target(request: PlanRequest, columns: dict[str, Any], text: str | None)
     if len(meant) == 1 and (marked or (meant[0] in stated and IT.search(intent))):
         return Told(meant[0])
     return Told(possible=tuple(dict.fromkeys([*meant, *labels]))) if meant and not marked else Told()
+
+
+def _whether(intent: str, able: list[str]) -> tuple[str, ...]:
+    """Return the columns of several questions that begin with `whether`; none where one names no column, or several."""
+    runs = [_runs(question, able) for question in WHETHER.split(intent)[1:]]
+    found = [run[0][0][-1] for run in runs if len(run) == 1 and len(run[0]) == 1]
+    return tuple(dict.fromkeys(found)) if len(runs) > 1 and len(found) == len(runs) else ()
 
 
 def _begin_of_told(intent: str, able: list[str]) -> int | None:

@@ -130,3 +130,25 @@ def test_a_file_that_would_fill_the_memory_is_refused(
     with pytest.raises(DataError, match=what) as met:
         read_labelled(tmp_path / name, NUMBERS, Known({}), {})
     assert met.value.remedy == SAMPLE
+
+
+def test_of_several_labels_each_has_its_own_two_values_and_known_rows_are_known(tmp_path: Path) -> None:
+    names, header = ["left", "sick"], "n,left,sick"
+    rows = [f"{row}.5,{'yes' if row % 3 else 'no'},{row % 2 == 0}" for row in range(40)]
+    (tmp_path / "t.csv").write_text("\n".join([header, *rows]) + "\n")
+    section = SplitSection.model_validate({"by": "random"})
+    loaded = load("csv", tmp_path / "t.csv", section, target=names, labels=LABELS)
+    splits = from_loaded(loaded, section, source="csv")
+    run = make_run(tmp_path / "smoke-1", CONFIG)
+    record_split_rows(run, splits)
+    shipped = loaded.schema.shipped(known_categories(splits.preprocessing))
+    schema = {**shipped, "answer": {"kind": "labels", "classes": splits.class_names}}
+    known = Known.of(run.part(SplitRows), run.artifacts, schema, section)
+    new = ["100,y,False", "101,no,True"]
+    (tmp_path / "new.csv").write_text("\n".join([header, *rows, *new, "102,,True"]) + "\n")
+    found = read_labelled(tmp_path / "new.csv", schema, known, LABELS)
+    assert found.new().targets.tolist() == [[1.0, 0.0], [0.0, 1.0]]
+    assert (found.known, found.left_out["they have no target"]) == (40, 1)
+    (tmp_path / "odd.csv").write_text("\n".join([header, "100,yes,perhaps"]) + "\n")
+    with pytest.raises(DataError, match="'perhaps' is no class of this version"):
+        read_labelled(tmp_path / "odd.csv", schema, known, LABELS)

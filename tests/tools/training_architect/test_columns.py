@@ -45,6 +45,8 @@ SEVERAL = [
     ("which teams does it go to? It can be for several of billing, login and cancel (1 = yes). F1 of 0.85",
      "tickets.csv", ("billing", "login", "cancel"), "bce_with_logits"),
     ("multi-label: cancel and billing of a ticket, F1 of 0.8", "tickets.csv", ("cancel", "billing"), "bce_with_logits"),
+    ("predict two things at once from the text: whether it is about billing, and whether they cancel; F1 of 0.8",
+     "tickets.csv", ("billing", "cancel"), "bce_with_logits"),
     ("predict x, y and z from carat and cut, r2 of 0.8", "diamonds.csv", ("x", "y", "z"), "mse"),
     ("Aus diamonds.csv: sage x (mm), y und z gemeinsam voraus, R2 von 0.8", "diamonds.csv", ("x", "y", "z"), "mse"),
     *((sentence, "mixtures.csv", ("druckfestigkeit_mpa", "ausbreitmass_mm", "erstarrung_h"), "mse") for sentence in (

@@ -12,8 +12,8 @@ ROWS = 10_000
 BUCKETS = 64
 """Inputs among which the words of a text are spread by their hash."""
 
-MARKS = ("decimal", "thousands", "unit")
-"""How a number is written."""
+MARKS = ("decimal", "thousands", "unit", "values")
+"""How a number is written, and which number each of a label's two values is."""
 
 
 @dataclass
