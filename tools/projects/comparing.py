@@ -10,6 +10,7 @@ from sqlalchemy import select
 from trainwright.tools.answers import Answer, NextCall
 from trainwright.tools.evaluation.paired import paired_tests
 from trainwright.tools.gates.studies import study_in_words
+from trainwright.tools.training_monitor.few_rows import few_rows_told
 from trainwright.tools.training_orchestrator import followed_next, refresh_run
 from trainwright.tools.workspace.handles import handles
 from trainwright.tools.workspace.records import get_project, get_run, get_study, runs_of
@@ -18,7 +19,6 @@ from trainwright.trainer.base.errors import ConfigurationError, ConflictError, N
 from trainwright.trainer.base.text import one_line
 from trainwright.trainer.run import RunKind
 from trainwright.trainer.run.evaluation import Evaluation
-from trainwright.trainer.run.evidence import Summary
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -40,10 +40,6 @@ MAX_CELLS = 48
 MAX_GROUPS = 8
 MAX_WORST = 5
 """Rows that are named in words."""
-FEW = 50
-"""Rows of which one is few."""
-FEW_ROWS_SHARE = 0.25
-"""Of the loss, from which on a handful of rows is worth a look at its labels."""
 CERTAIN_BELOW = 0.05
 """p of a paired test, from which on a difference of two trained models may be one of the rows alone."""
 TRAINED = (RunKind.BASELINE, RunKind.TRIAL, RunKind.ABLATION, RunKind.FINAL)
@@ -241,13 +237,9 @@ def plot_metrics(
 
 
 def worst_in_words(run: RunDirectory) -> str | None:
-    """Return the worst validation rows; None where no label is one value.
-
-    A number that a typing error made ten times too large has much of a mean error to itself: where one row in fifty,
-    or fewer, have as much of the loss, their labels are asked after.
-    """
-    found, best = run.part(Evaluation), run.part(Summary).best
-    rows = [one for one in found.worst[:MAX_WORST] if isinstance(one.target, str | float | int)]
+    """Return the worst validation rows, a few with much of the loss first; None where no label is one value."""
+    worst = run.part(Evaluation).worst[:MAX_WORST]
+    rows = [one for one in worst if isinstance(one.target, str | float | int)]
     if not rows:
         return None
     named = "; ".join(
@@ -255,11 +247,7 @@ def worst_in_words(run: RunDirectory) -> str | None:
         f"label {_value(one.target)}, predicted {_value(one.prediction)}"
         for one in rows
     )
-    mean = best.metrics.get("loss") if best is not None else None
-    few = [one for one in rows[: found.rows // FEW] if isinstance(one.target, float | int)]
-    share = sum(one.loss for one in few) / (mean * found.rows) if mean else 0.0
-    told = f"{len(few)} of {found.rows} validation rows have {100 * share:.0f} % of the loss; are their labels right? "
-    return f"{told * (FEW_ROWS_SHARE <= share <= 1)}{named}"
+    return f"{few_rows_told(run)} {named}".strip()
 
 
 def _value(value: Any) -> str:

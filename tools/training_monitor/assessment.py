@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from trainwright.tools.training_monitor.chance_baseline import Beside, beside_guessing
 from trainwright.tools.training_monitor.diagnosis import Alert, diagnose_record
 from trainwright.tools.training_monitor.documents import load_diagnostics
+from trainwright.tools.training_monitor.few_rows import few_rows_told
 from trainwright.tools.training_monitor.outdone import outdoing, what_helps
 from trainwright.tools.training_monitor.record import (
     GRADIENT_NORM,
@@ -267,7 +268,9 @@ def _recommend(
     sign = "≥" if goal.direction == "maximize" else "≤"
     measured = f"validation {goal.metric} {value:.4g} at the best epoch, goal {sign} {goal.target:g}"
     if not goal_met:
-        return "optimize", [f"{MISSED}: {measured}.", *_reasons_of(alerts)]
+        few = few_rows_told(record.run)
+        look = f"; {few[:-1]} (plot_metrics with kind='worst_samples' names them)" if few else ""
+        return "optimize", [f"{MISSED}: {measured}{look}.", *_reasons_of(alerts)]
     blocking = {"underfitting", "chance_level", "labels_unrelated"} | ({"overfitting"} if kept_overfits else set())
     blocks = [alert for alert in alerts if alert.id in blocking and alert.severity != "info"]
     if blocks:
