@@ -269,10 +269,10 @@ def _target(cell: Any, name: str, schema: Mapping[str, Any], labels: Mapping[str
 
 def _classes(target: str, schema: Mapping[str, Any]) -> list[str] | None:
     """Return what a target's values are called, by number; None of numbers."""
-    answer = schema["answer"]
-    if answer["kind"] != "labels":
-        return answer.get("classes")
-    return [*schema["target_marks"][target].get("values", ())]
+    if schema["answer"]["kind"] == "labels":
+        return [*schema["target_marks"][target].get("values", ())]
+    names: list[str] | None = schema["answer"].get("classes")
+    return names
 
 
 def _joined(parts: Sequence[Labelled]) -> Labelled:
