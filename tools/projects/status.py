@@ -374,7 +374,7 @@ def _alerts(evidence: Evidence, newest: list[RunEvidence]) -> list[AlertLine]:
     found: list[AlertLine] = []
     for run in {run.id: run for run in [*living, *standing_on]}.values():
         try:
-            alerts = diagnose(run.directory)
+            alerts = evidence.inspection.recall(("alerts", run.directory.path), partial(diagnose, run.directory))
             has_learned = run.is_complete and evidence.reaches_goal(run.best_value(evidence.goal_metric))
         except TrainwrightError:
             continue
