@@ -256,7 +256,7 @@ def _within(samples: Any) -> Iterator[tuple[str, Any]]:
         if not waiting:
             return
         place, value = waiting.popleft()
-        room = MAX_HELD - len(waiting)
+        room = max(MAX_HELD - len(waiting), 0)  # attributes of a data set within are never too many
         if isinstance(value, Tensor | np.ndarray):
             if value.layout == torch.strided if isinstance(value, Tensor) else not value.dtype.hasobject:
                 yield place, value
