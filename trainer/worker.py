@@ -281,7 +281,7 @@ def classify(error: BaseException, code_root: Path) -> TrainwrightError:
     if guard.user_traceback(error, code_root) is not None:
         return UserCodeError(
             f"The user's code raised {text}",
-            remedy="Correct the code at the last line of the traceback, then start the run again.",
+            remedy=guard.AT_ITS_LINE,
             details={"exception": type(error).__name__},
         )
     if isinstance(error, sqlite3.Error):

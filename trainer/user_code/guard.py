@@ -61,6 +61,13 @@ def end_copy_of(process: int) -> None:
         _real_exit(1)
 
 
+AT_ITS_LINE = "Correct the code at the last line of the traceback, then start the run again."
+IN_NO_LINE = (
+    "No line of your code is in the traceback, which worker.log has: what the code returned may be of an unusual form. "
+    "If it is an ordinary one, the fault is Trainwright's."
+)
+
+
 @contextmanager
 def user_code(what: str, code_root: Path) -> Iterator[None]:
     """Run user code, on its clock; `what` names it in the error ("model `net.py:Net`"). A fork does not return from it.
@@ -90,7 +97,7 @@ def user_code(what: str, code_root: Path) -> Iterator[None]:
             raise known from error
         raise UserCodeError(
             f"{what} raised {type(error).__name__}: {str(error)[:500]}",
-            remedy="Correct the code at the last line of the traceback, then start the run again.",
+            remedy=AT_ITS_LINE if user_traceback(error, code_root) is not None else IN_NO_LINE,
             details={"exception": type(error).__name__},
         ) from error
     finally:

@@ -10,7 +10,10 @@ from typing import Any
 import pytest
 from tests.trainer.users import PARTS, TASK
 
+from trainwright.trainer.base.errors import UserCodeError
 from trainwright.trainer.run import RunState
+from trainwright.trainer.user_code import guard
+from trainwright.trainer.user_code.entries import resolve_entry
 
 
 @pytest.mark.requirement("DIAG-4", "TRAIN-12")
@@ -156,3 +159,13 @@ def test_a_folder_of_the_code_root_is_a_path_too(tmp_path: Path) -> None:
     for wrong in ("picture", ".."):
         with pytest.raises(ConfigurationError):
             context.path(wrong)
+
+
+@pytest.mark.requirement("TRAIN-1", "PIPE-2")
+def test_an_error_without_a_line_of_the_users_sends_nobody_to_one(tmp_path: Path) -> None:
+    (tmp_path / "own.py").write_text("def fails():\n    raise ValueError('of mine')\n")
+    fails = resolve_entry("own.py:fails", tmp_path, key="data.use")
+    for call, remedy in ((fails, guard.AT_ITS_LINE), (lambda: [].index(1), guard.IN_NO_LINE)):
+        with pytest.raises(UserCodeError) as raised, guard.user_code("Reading samples", tmp_path):
+            call()
+        assert raised.value.remedy == remedy
