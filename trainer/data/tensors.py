@@ -204,8 +204,8 @@ class TensorSamples(InMemory):
 
 
 def in_memory(data: object) -> object:
-    """Return a plain `TensorDataset` as `TensorSamples`, and anything else as it is."""
-    if type(data) is TensorDataset:
+    """Return a plain `TensorDataset` as `TensorSamples`, and anything else, or one with an attribute, as it is."""
+    if type(data) is TensorDataset and not hasattr(data, "raw_inputs"):  # which says what each sample was
         return TensorSamples(*data.tensors)
     return data
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 import torch
-from torch.utils.data import Dataset
+from torch.utils.data import Dataset, TensorDataset
 
 from trainwright.trainer.data.assemble import from_user
+from trainwright.trainer.data.sections import SplitSection
+from trainwright.trainer.jobs.export.own_functions import raw_inputs_of
 
 
 class Letters(Dataset[tuple[torch.Tensor, torch.Tensor]]):
@@ -32,3 +34,15 @@ def test_a_data_set_of_thousands_of_words_around_another_one_is_read() -> None:
     assert {name: len(samples) for name, samples in found.samples.items()} == {
         name: len(part) for name, part in parts.items()
     }
+
+
+@pytest.mark.requirement("PHASE-6")
+@pytest.mark.parametrize("is_divided", [True, False])
+def test_a_tensor_data_set_keeps_what_its_rows_were(is_divided: bool) -> None:
+    whole = TensorDataset(torch.arange(60.0)[:, None], torch.arange(60) % 2)
+    whole.raw_inputs = [f"{number}.0" for number in range(60)]  # type: ignore[attr-defined]
+    parts = dict.fromkeys(("train", "validation", "test"), whole)
+    split = None if is_divided else SplitSection()
+    validation = from_user(parts if is_divided else whole, split, source="own", seed=1).samples["validation"]
+    told = raw_inputs_of(validation)
+    assert told == [str(validation[place][0].item()) for place in range(len(validation))]

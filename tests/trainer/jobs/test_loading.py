@@ -27,7 +27,7 @@ pytestmark = pytest.mark.requirement("CKPT-5", "PHASE-6")
 NET = """\
 from torch import nn
 from .blocks import width
-from parts import letters
+from pieces import letters
 
 
 class Net(nn.Module):
@@ -38,9 +38,11 @@ class Net(nn.Module):
     def forward(self, x):
         return self.layer(x.float())[:, :3]
 """
+LOGS = "from torch.utils.tensorboard import SummaryWriter\n\n"
+"""Imports a package that torch does not require."""
 FILES = {
     "nets/__init__.py": "", "nets/net.py": NET, "nets/blocks.py": "from nets.deep import WIDTH\n\n\ndef width():\n"
-    "    return WIDTH\n", "nets/deep.py": "WIDTH = 3\n", "parts/letters.py": "LETTERS = 'ab'\n", "unused.py": "",
+    "    return WIDTH\n", "nets/deep.py": "WIDTH = 3\n", "pieces/letters.py": f"{LOGS}LETTERS = 'ab'\n", "unused.py": "",
 }  # fmt: skip
 NETWORKS = (dlinear, ft_transformer, gpt, resnet, small, tabular_resnet, unet)
 
@@ -91,7 +93,7 @@ def values(use: str, **args: Any) -> dict[str, Any]:
 def test_source_is_shipped_with_what_it_imports_and_no_more_than_a_megabyte(root: Path, tmp_path: Path) -> None:
     assert ship_source(root / "nets" / "net.py", root, tmp_path / "m") == "code/nets/net.py"
     found = sorted(path.relative_to(tmp_path / "m" / "code").as_posix() for path in (tmp_path / "m").rglob("*.py"))
-    assert found == ["nets/__init__.py", "nets/blocks.py", "nets/deep.py", "nets/net.py", "parts/letters.py"]
+    assert found == ["nets/__init__.py", "nets/blocks.py", "nets/deep.py", "nets/net.py", "pieces/letters.py"]
     (root / "unused.py").write_text(f"DATA = '{'x' * (1 << 20)}'\n")
     with pytest.raises(ConfigurationError, match="more than the 1,048,576 of source"):
         ship_source(root / "unused.py", root, tmp_path / "n")
@@ -123,7 +125,7 @@ def test_a_built_in_model_is_made_again_by_a_process_of_its_own(open_session: An
 
 def test_a_model_of_the_users_source_is_made_again(root: Path, open_session: Any, tmp_path: Path) -> None:
     found = shipped(open_session(values("nets/net.py:Net", wide=1)), tmp_path / "m")
-    assert (found.kind, found.problem) == ("from_source", None)
+    assert (found.kind, found.problem, found.needs) == ("from_source", None, "torch safetensors tensorboard")
     assert found.max_abs_difference == pytest.approx(0.0, abs=1e-6)  # batches of other sizes round otherwise
 
 

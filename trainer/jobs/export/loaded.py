@@ -6,8 +6,10 @@ It is shipped only where that process gave the model's outputs for held-out rows
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
+from importlib.metadata import packages_distributions
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -46,6 +48,9 @@ save_file(dict((str(place), one.contiguous()) for place, one in enumerate(tensor
 """
 
 
+MISSING = re.compile(r"No module named '([\w.]+)'")
+
+
 def tensors_in(result: Any) -> list[Tensor]:
     """Return the tensors of a model's result, (batch, ...) each, in their order; numbers alone, as losses, left out."""
     if isinstance(result, Tensor):
@@ -78,8 +83,21 @@ def ship_loader(session: Session, serving: Serving, rows: Inputs, folder: Path, 
 
 def _shipped(way: Way, session: Session, serving: Serving, rows: Inputs, folder: Path) -> Loaded:
     (folder / LOAD).write_text(loading(way.kind, way.how, _about(way.needs), way.needs), encoding="utf-8")
-    found = _proven(session, serving, rows, folder, way.needs)
+    try:
+        found = _proven(session, serving, rows, folder, way.needs)
+    except TrainwrightError as error:
+        lacking = _lacking(error.message)
+        if lacking is None or lacking in way.needs.split():
+            raise
+        return _shipped(replace(way, needs=f"{way.needs} {lacking}"), session, serving, rows, folder)
     return found.model_copy(update={"kind": way.kind, "needs": way.needs, "made_with": way.how.get("model")})
+
+
+def _lacking(message: str) -> str | None:
+    """Return the package of a module that another one imports without requiring it, as torch.utils.tensorboard does."""
+    found = MISSING.search(message)
+    known = packages_distributions().get(found[1].partition(".")[0]) if found is not None else None
+    return known[0].lower() if known else None
 
 
 def _clear(folder: Path, before: set[Path]) -> None:
