@@ -161,13 +161,13 @@ def _train(
             if epoch <= done:
                 continue
             store.write(_rows(series, epoch, range(first, step + 1), values))
-            train = {"loss": values.get("loss", 1.0), **{k: v for k, v in values.items() if k != "loss"}}
             run.append_event(
-                "epoch", epoch=epoch, step=step, train=train, validation=values, improved=improved, seconds=0.1
+                "epoch", epoch=epoch, step=step, train=_of_train(values), validation=values, improved=improved,
+                seconds=0.1,
             )  # fmt: skip
     for kind, data in script.events:
         run.append_event(kind, **data)
-    final = {**values, **{f"train/{name}": value for name, value in values.items()}}
+    final = {**values, **{f"train/{name}": value for name, value in _of_train(values).items()}}
     if last > done:
         _save(run, plan, last, step, best)
     return _Trained(last, step, reason, best, final, per_epoch)
@@ -185,6 +185,11 @@ def _better(
     return BestEpoch(epoch=epoch, step=step, metric=metric, value=value, metrics=values, checkpoint=name), True
 
 
+def _of_train(values: Mapping[str, float]) -> dict[str, float]:
+    """Return the values on the train split: its own loss where the curve gives one as `train_loss`."""
+    return {"loss": 1.0, **values, **({"loss": values["train_loss"]} if "train_loss" in values else {})}
+
+
 def _rows(series: Series, epoch: int, steps: range, values: Mapping[str, float]) -> list[tuple[str, int, float, float]]:
     """Return the metrics of an epoch: of each step, and of its end."""
     now, rate = time.time(), 0.01
@@ -193,8 +198,8 @@ def _rows(series: Series, epoch: int, steps: range, values: Mapping[str, float])
         "train/learning_rate": lambda _: rate,
     }  # fmt: skip
     rows = [(key, at, float(of(at)), now) for at in steps for key, of in {**usual, **series}.items()]
-    ends = {"epoch": float(epoch), "train/epoch_loss": values.get("loss", 1.0)}
-    ends |= {f"train/{name}": value for name, value in values.items() if name != "loss"}
+    ends = {"epoch": float(epoch)}
+    ends |= {f"train/{name if name != 'loss' else 'epoch_loss'}": one for name, one in _of_train(values).items()}
     ends |= {f"validation/{name}": value for name, value in values.items()}
     system = {"system/cpu_percent": 10.0, "system/memory_bytes": 1e9, "throughput/samples_per_second": 1000.0}
     return rows + [(key, steps[-1], value, now) for key, value in (ends | system).items()]

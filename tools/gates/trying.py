@@ -8,6 +8,8 @@ from trainwright.tools.answers import NextCall
 from trainwright.tools.gates import cures
 from trainwright.tools.gates.call_history import ignored, in_vain
 from trainwright.tools.gates.decision import Option
+from trainwright.tools.training_monitor import load_diagnostics
+from trainwright.trainer.run.evaluation import Evaluation
 
 if TYPE_CHECKING:
     from trainwright.tools.gates.records import Records, RunRecords
@@ -40,6 +42,18 @@ def waiting_call(evidence: Records, run: RunRecords) -> NextCall | None:
     if not living:
         return NextCall(tool="diagnose_run", arguments={"project": evidence.name, "run_id": run.id}, why=why)
     return NextCall(tool="run_status", arguments={"run_id": living[-1].id, "wait_seconds": 50}, why=why)
+
+
+def look_instead(run: RunRecords, alert: dict[str, Any]) -> NextCall | None:
+    """Return what to look at where the alert's document says that no key cures it, in its words; else None."""
+    document = next((one for one in load_diagnostics() if one.id == alert["id"]), None)
+    if document is None or document.beyond_keys is None:
+        return None
+    advice = " ".join(fix["text"] for fix in alert["fixes"])
+    why = f"{alert['id']}: no key of the configuration cures it, nor what follows from it. {advice}"
+    if document.beyond_keys == "document" or not run.part(Evaluation).worst:
+        return NextCall(tool="read_document", arguments={"path": alert["document"]}, why=why)
+    return NextCall(tool="plot_metrics", arguments={"run_ids": [run.id], "kind": document.beyond_keys}, why=why)
 
 
 def fixes_to_try(evidence: Records, run: RunRecords, alert: dict[str, Any]) -> list[dict[str, Any]]:

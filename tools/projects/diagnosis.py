@@ -24,7 +24,7 @@ from trainwright.tools.gates.phase_status import phase_status_of
 from trainwright.tools.gates.phases import PERMITTED
 from trainwright.tools.gates.run_evidence import RunEvidence
 from trainwright.tools.gates.studies import studies_under_way
-from trainwright.tools.gates.trying import options_against, waiting_call
+from trainwright.tools.gates.trying import look_instead, options_against, waiting_call
 from trainwright.tools.ledger import Look, record, seal_differences
 from trainwright.tools.ledger.events import Diagnosed
 from trainwright.tools.projects.diagnosis_answer import DiagnosisAnswer, answer_of, trial_of
@@ -233,6 +233,8 @@ def about_run(evidence: Evidence, run: RunEvidence, seen: Glance) -> About:
     if seen.assessment.recommendation == "deploy" or not _is_curable(evidence, run):
         return found
     cures = options_against(evidence, run, alerts)
+    if alerts and (look := look_instead(run, alerts[0])) is not None:
+        cures.insert(0, Option(call=look))
     if alerts and alerts[0]["severity"] == "critical":  # no key is left: the owner, or the code's author
         cures.append(option_of(evidence, cure(evidence, alerts[0])))
     return found.model_copy(update={"cures": cures})

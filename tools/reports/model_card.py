@@ -27,6 +27,7 @@ from trainwright.tools.launchers.worker_wall import told
 from trainwright.tools.reports.certified import Reported, best_known, evaluated, table
 from trainwright.tools.reports.looked_at import configurations_beside, looked_at_values
 from trainwright.tools.reports.markdown import metric_label, reference_line, shared_values
+from trainwright.tools.reports.opened import opened
 from trainwright.tools.reports.slices import slices_values
 from trainwright.tools.training_monitor.diagnosis import diagnose
 from trainwright.tools.training_monitor.documents import load_diagnostics
@@ -56,11 +57,6 @@ MAX_ROWS = 30
 MAX_CHARACTERS = 90
 """Of the line of use in the head."""
 MAX_INPUTS = 10
-OPENED = {
-    "model.pt2": 'torch.export.load("model.pt2").module()',
-    "model.torchscript.pt": 'torch.jit.load("model.torchscript.pt")',
-}
-"""How PyTorch opens a program."""
 FOLDERS = ("evaluation/", "pictures/", "rows/")
 """Below the model's folder, named without their files."""
 UNCERTIFIED = " (reported by the training process)"
@@ -125,6 +121,7 @@ def model_card(
     reported = reported_by_export(found)
     label = partial(metric_label, resolved=final.resolved)
     columns, rows = table(evidence.export, reported, label)
+    served = json.loads((folder / "resolved.json").read_text(encoding="utf-8"))
     text = render(
         "reports/model_card.md.j2",
         **shared_values(evidence, report),
@@ -159,14 +156,14 @@ def model_card(
         variants=variant_lines(evidence.export.evaluation, evidence.goal),
         skew=found.skew,
         unproven=found.unproven,
-        programs=[(name, OPENED[name], parity) for name, parity in found.programs.items()],
+        programs=[(name, opened(name, served), parity) for name, parity in found.programs.items()],
         loaded=found.loaded,
         prediction=prediction,
         command=_command(prediction),
         lacking=[name for name in prediction.get("needs", "").split() if name in final.environment.overlay],
         environment=str(evidence.config.environment),
         is_raw=prediction.get("kind") not in {None, "array"} or final.data.source in OF_ARRAYS,
-        served=json.loads((folder / "resolved.json").read_text(encoding="utf-8")),
+        served=served,
         checkable=checkable,
         signature_command=COMMAND,
         configurations=configurations_beside(evidence) if takes_best(evidence) else [],

@@ -26,6 +26,7 @@ def slices_values(run: RunEvidence | None) -> dict[str, Any]:
         "target_metrics": metrics,
         "target_lines": [[name, split, *(one.get(metric) for metric in metrics)] for split, name, one in of_targets],
         "class_lines": _class_lines(run),
+        "classes_are_named": run is not None and bool(run.data.class_names),
         "slice_metrics": names,
         "slice_lines": [
             [name, split, one["rows"], *(one["metrics"].get(metric) for metric in names)]

@@ -76,7 +76,14 @@ def diagnose_record(record: RunRecord, diagnostics: list[Diagnostic]) -> list[Al
     with record.metrics.reading():
         alerts = [alert for diagnostic in diagnostics if (alert := _alert(record, diagnostic)) is not None]
     alerts = ranked(alerts, {diagnostic.id: diagnostic.explains for diagnostic in diagnostics})
+    alerts = without_keys(alerts, {diagnostic.id for diagnostic in diagnostics if diagnostic.beyond_keys})
     return in_one_direction(alerts, record.config.model_dump(mode="json"))
+
+
+def without_keys(alerts: list[Alert], beyond: set[str]) -> list[Alert]:
+    """Return alerts without the changes for what follows from a cause of `beyond`, which no key cures; hints stay."""
+    hints = {one.id: [fix for fix in one.fixes if not fix.changes] for one in alerts if one.consequence_of in beyond}
+    return [one.model_copy(update={"fixes": hints[one.id]}) if one.id in hints else one for one in alerts]
 
 
 def in_one_direction(alerts: list[Alert], values: dict[str, Any]) -> list[Alert]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Self, get_args
+from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import AfterValidator, BaseModel, Field, model_validator
 
@@ -110,6 +110,17 @@ class Diagnostic(Strict):
     scope: list[ScopeRule] = Field(default_factory=list)
     explains: list[str] = Field(default_factory=list)
     """Ids of diagnostics that follow from this one: where both are found, they are its consequences."""
+    beyond_keys: Literal["worst_samples", "document"] | None = None
+    """What to look at instead, a picture of the run or the document, where no key of the configuration cures it.
+
+    Then none is proposed for its consequences either.
+    """
+
+    @model_validator(mode="after")
+    def _no_key_where_none_cures(self) -> Self:
+        if self.beyond_keys and (fixes := [fix.id for fix in self.fixes if fix.changes or fix.take_out]):
+            raise ValueError(f"beyond_keys says that no key cures it, and these fixes change some: {', '.join(fixes)}")
+        return self
 
     @model_validator(mode="after")
     def _signals_are_known(self) -> Self:

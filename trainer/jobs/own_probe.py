@@ -39,7 +39,7 @@ from trainwright.trainer.jobs.export.reasons import reason_of
 from trainwright.trainer.jobs.export.served import Served
 from trainwright.trainer.jobs.export.serving import is_close
 from trainwright.trainer.jobs.fork import Fork, Say
-from trainwright.trainer.prediction.frame import Array, Batch, Printer, Program, Sample, WrongInputError
+from trainwright.trainer.prediction.frame import Array, Batch, NoAnswerError, Program, Sample, WrongInputError
 from trainwright.trainer.prediction.own import OwnAnswers, OwnRows
 from trainwright.trainer.supervision.stop import Abandoned
 from trainwright.trainer.user_code import guard, import_record
@@ -227,9 +227,7 @@ def _answered(order: _Order, program: _Kept) -> str:
         if answers is None or not order.outputs or not is_finite:
             program(batch[1])
         else:
-            (found,), _ = answers(program, batch)
-            with redirect_stdout(StringIO()):
-                Printer(as_json=True).show(batch[0][0], found, answers.flat(found))
+            answers(program, batch)
         program.stage = "prepare"
         if time.monotonic() > until:
             break
@@ -256,7 +254,8 @@ def _told(error: BaseException, order: _Order, stage: str) -> str:
     """Return an error in the user's function, with the line of theirs that raised it."""
     cause, code = error.__cause__ or error, Path(os.path.realpath(order.place / CODE))
     frame = guard.innermost_of_user(list(traceback.extract_tb(cause.__traceback__)), code)
-    told = str(error).rstrip(".") if isinstance(error, WrongInputError) else f"{type(error).__name__}: {error}"
+    is_named = isinstance(error, WrongInputError) and not isinstance(error, NoAnswerError)
+    told = str(error).rstrip(".") if is_named else f"{type(cause).__name__}: {cause}"
     where = ""
     if frame is not None:
         where = f" ({Path(os.path.realpath(frame.filename)).relative_to(code)}, line {frame.lineno}: {frame.line})"

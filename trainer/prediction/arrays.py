@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from trainwright.trainer.prediction.frame import Batch, Inputs, Sample, WrongInputError
+from trainwright.trainer.prediction.frame import Batch, Inputs, Sample, WrongInputError, readable
 
 AT_ONCE = 64
 
@@ -31,11 +31,10 @@ class ArrayRows:
         for argument in given:
             inputs = self._read(argument)
             count = len(next(iter(inputs.values())))
-            file = {"file": argument} if len(given) > 1 else {}
             for start in range(0, count, AT_ONCE):
                 some = {name: value[start : start + AT_ONCE] for name, value in inputs.items()}
                 size = len(next(iter(some.values())))
-                yield [Sample({"row": start + n + 1, **file}, self._notes(some, n)) for n in range(size)], some
+                yield [Sample({"row": start + n + 1}, self._notes(some, n)) for n in range(size)], some
 
     def _read(self, argument: str) -> Inputs:
         shapes = "; ".join(f"{name} {tuple(one['shape'])} {one['dtype']}" for name, one in self.arrays.items())
@@ -47,7 +46,9 @@ class ArrayRows:
                 found = np.load(argument, allow_pickle=False)
                 held = {name: found[name] for name in found.files} if hasattr(found, "files") else {"": found}
         except (OSError, ValueError, EOFError, zipfile.BadZipFile) as problem:
-            raise WrongInputError(f"{argument}: {getattr(problem, 'strerror', None) or problem}.", remedy) from None
+            raise WrongInputError(
+                f"{argument}: {getattr(problem, 'strerror', None) or readable(problem)}.", remedy
+            ) from None
         if len(held) == len(self.arrays) == 1:
             held = dict(zip(self.arrays, held.values(), strict=True))
         if missing := [name for name in self.arrays if name not in held]:

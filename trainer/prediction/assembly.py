@@ -1,4 +1,4 @@
-"""Assembly of `predict.py`: the frame, one file for the kind of input and one for the kind of answer, in one text.
+"""Assembly of `predict.py`: the frame, one file for the kind of input, one for the kind of answer, the command line.
 
 What reads raw inputs is the source of the modules that read them for training, so that both are one code.
 """
@@ -136,7 +136,7 @@ def assembled(given: str, answer: str, about: str) -> str:
         about: what it says of itself, for the head and the help.
     """
     rows, answers = INPUTS[given], ANSWERS[answer]
-    names = [f"{HERE}.frame", *rows.modules, *answers.modules]
+    names = [f"{HERE}.frame", *rows.modules, *answers.modules, f"{HERE}.command"]
     parts = [_parsed(name) for name in dict.fromkeys(names)]
     function = PYTHON.format(
         rows=rows.kind,

@@ -36,7 +36,6 @@ class Fields:
         for argument in given:
             path = Path(argument)
             is_file = path.suffix in ENDINGS and (len(argument.split()) == 1 or path.is_file())
-            file = {"file": argument} if is_file and len(given) > 1 else {}
             try:
                 rows = self._of_file(path) if is_file else self._of_argument(argument)
                 for number, row in enumerate(rows, start=1):
@@ -44,7 +43,7 @@ class Fields:
                         has = ", ".join(str(name) for name, cell in row.items() if cell is not None) or "nothing"
                         raise ValueError(f"row {number} has no {missing[0]!r}; it has {has}")
                     place = {"row": number} if is_file or len(rows) > 1 else {}
-                    yield file | place | {key: cell for key, cell in row.items() if key not in self.needed}, row
+                    yield place | {key: cell for key, cell in row.items() if key not in self.needed}, row
             except (OSError, ValueError, csv.Error, AttributeError, TypeError) as problem:
                 told = getattr(problem, "strerror", None) or problem
                 raise WrongInputError(f"{argument[:60]}: {told}.", self.remedy) from None

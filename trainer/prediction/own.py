@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import inspect
+import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -11,7 +12,18 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from trainwright.trainer.prediction.frame import Array, Batch, Inputs, Option, Program, Sample, WrongInputError, finite
+from trainwright.trainer.prediction.frame import (
+    Array,
+    Batch,
+    Inputs,
+    NoAnswerError,
+    Option,
+    Program,
+    Sample,
+    WrongInputError,
+    finite,
+    readable,
+)
 
 
 def shipped_function(entry: str, folder: Path) -> Any:
@@ -25,6 +37,13 @@ def shipped_function(entry: str, folder: Path) -> Any:
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)
     return getattr(module, name)
+
+
+def _told(problem: Exception) -> str:
+    """Return an error of the user's function: a ValueError's words, which are for the caller; else its kind too."""
+    told = readable(problem)
+    is_meant = isinstance(problem, ValueError) or told != str(problem)
+    return (told if is_meant else f"{type(problem).__name__}: {told}") or type(problem).__name__
 
 
 class OwnRows:
@@ -45,9 +64,8 @@ class OwnRows:
             except ImportError:
                 raise
             except Exception as problem:
-                told = str(problem) if isinstance(problem, ValueError) else f"{type(problem).__name__}: {problem}"
                 raise WrongInputError(
-                    f"{argument[:60]}: {told or type(problem).__name__}", "The folder's code says what prepare takes."
+                    f"{argument[:60]}: {_told(problem)}", "The folder's code says what prepare takes."
                 ) from problem
             yield [Sample({"input": argument})], self._named(argument, made)
 
@@ -74,11 +92,21 @@ class OwnAnswers:
         self.takes_input = len(inspect.signature(self.present).parameters) > 1
 
     def __call__(self, program: Program, batch: Batch) -> tuple[list[dict[str, Any]], Array]:
-        """Return each sample's answer as `present` gives it, and the outputs."""
+        """Return each sample's answer as `present` gives it, and the outputs. Raises WrongInputError where it fails."""
         outputs = program(batch[1])
-        places = [[next(iter(sample.place.values()))] * self.takes_input for sample in batch[0]]
-        found = [self.present(one, *place) for one, place in zip(finite(outputs, batch[0]), places, strict=True)]
-        return [one if isinstance(one, dict) else {"value": one} for one in found], outputs
+        found = [self._presented(*one) for one in zip(finite(outputs, batch[0]), batch[0], strict=True)]
+        return found, outputs
+
+    def _presented(self, output: Array, sample: Sample) -> dict[str, Any]:
+        try:
+            found = self.present(output, *[next(iter(sample.place.values()))] * self.takes_input)
+            json.dumps(found, allow_nan=False, default=str)
+        except ImportError:
+            raise
+        except Exception as problem:
+            told = f"present fails on its output: {_told(problem)}"
+            raise NoAnswerError(told, "The folder's code says what present takes.") from problem
+        return found if isinstance(found, dict) else {"value": found}
 
     def flat(self, answer: dict[str, Any]) -> list[dict[str, Any]]:
         """Return the answer."""

@@ -40,7 +40,7 @@ class SeriesRows:
             for name, rows in series.items():
                 with guarded(argument, self.schema):
                     sample, inputs = window_of(rows, self.schema, name if group else "the series")
-                sample.place |= ({"file": argument} if len(given) > 1 else {}) | ({group: name} if group else {})
+                sample.place |= {group: name} if group else {}
                 yield [sample], {"input": inputs[None]}
 
 

@@ -36,14 +36,14 @@ class TableRows:
         """Yield rows; all of an argument at once where they are ranked. Raises WrongInputError."""
         at_once = None if self.group else AT_ONCE  # the rows of a group may be anywhere
         for argument in given:
-            file, first, rows = {"file": argument} if len(given) > 1 else {}, 1, read_any(argument, self.schema)
+            first, rows = 1, read_any(argument, self.schema)
             while True:
                 with guarded(argument, self.schema):
                     some, respelled = as_known(islice(rows, at_once), self.columns)
                     inputs = encode_rows(some, self.schema, first)
                 if not some:
                     break
-                samples = [self._sample(row, {"row": first + place, **file}) for place, row in enumerate(some)]
+                samples = [self._sample(row, {"row": first + place}) for place, row in enumerate(some)]
                 for sample, row, numbers, notes in zip(samples, some, inputs.tolist(), respelled, strict=True):
                     sample.notes += [*notes, *odd_values(row, numbers, self.columns)]
                 yield samples, {"input": inputs}

@@ -115,7 +115,10 @@ def test_no_column_header_class_or_intent_forges_a_section_or_a_row_of_the_card(
         columns=["metric", "test"],
         rows=[[FORGED, 0.5]],
         onnx={"inputs": {"input": "tensor(float)"}, "shapes": {"input": ["batch", 4]}},
-        served={"feature_names": data.feature_names, "class_names": data.class_names},
+        served={
+            "feature_names": data.feature_names,
+            "outputs": {"are": "logits", "shape": [2], "classes": data.class_names},
+        },
         checks=[SimpleNamespace(id="goal_reached", status="failed", measured=FORGED, required=0.61234567)],
     )
     lines = card.splitlines()
@@ -125,7 +128,7 @@ def test_no_column_header_class_or_intent_forges_a_section_or_a_row_of_the_card(
     inert = r"age ## Checks \| goal_reached \| passed \|"
     assert f"| {inert} | 0.5 |" in lines
     assert f"Columns, in this order: sepal, {inert}." in lines
-    assert f"Outputs, one score a class: {inert}, setosa." in lines
+    assert any(line.endswith(f"Classes, in their order: {inert}, setosa.") for line in lines)
     assert f"| goal_reached | failed | {inert} | 0.612346 |" in lines
 
 

@@ -114,6 +114,8 @@ def test_a_file_is_uploaded_under_the_ending_that_prepare_takes_and_kept_no_long
         short = service.predict(row={"file": base64_of(b"\x03")})
         assert short.status_code == 422
         assert short.json()["errors"][0]["problem"].startswith("the program does not run on its input of 1 (")
+        among = service.predict(rows=[{"file": base64_of(one)} for one in (b"\x03\x04", b"\x03")])
+        assert among.json()["errors"][0]["problem"].startswith("rows[1]: the program does not run")
         assert 'predictions_total{label="answer"} 2.0' in service.client.get("/metrics").text
         assert list((tmp_path / "held").glob("row-*")) == []
 

@@ -143,7 +143,7 @@ WRONG = {
         "Correct it",
     ),
     "a short line": ("age;plan;since\n41;basic\n", "line 2 has 2 cells, the header has 3", "Correct it"),
-    "no rows": ("age;plan;since\n", "There is nothing to predict", "a file of rows"),
+    "no rows": ("age;plan;since\n", "rows.csv: there is nothing to predict", "a file of rows"),
     "another encoding": ("caf\xe9;plan\n".encode("cp1252"), "no text in utf-8", "UTF-8"),
     "no file": (None, "No such file", "Name a file of rows"),
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -54,6 +55,48 @@ def test_a_present_of_two_parameters_gets_the_input_beside_its_output(tmp_path: 
     released(folder, {"kind": "array", "arrays": arrays, "answer": answer}, sums(np.array([[1], [1]])))
     assert [one["answer"] for one in answers(run(folder, "--json", "[[1, 2], [3, 4]]"))] == [
         {"raw": 1, "sum": 3.0}, {"raw": 2, "sum": 7.0}]  # fmt: skip
+
+
+CODE = """\
+import numpy
+
+
+def prepare(path):
+    return numpy.load(path)
+
+
+def present(output, path):
+    return {"level": ["low", "high"][int(output[0] // 10)]}
+"""
+
+
+def test_an_input_that_is_refused_is_told_by_name_and_the_others_are_answered(tmp_path: Path) -> None:
+    folder, outputs = tmp_path / "m", tmp_path / "outputs.npy"
+    (folder / "code").mkdir(parents=True)
+    (folder / "code" / "serve.py").write_text(CODE)
+    answer = {"kind": "own", "target": "x", "present": "code/serve.py:present"}
+    released(
+        folder,
+        {"kind": "own", "own": {"prepare": "code/serve.py:prepare"}, "answer": answer},
+        sums(np.eye(2), shape=("rows", 2)),
+    )
+    held = {"low": [1, 2], "objects": [{}], "long": [1, 2, 3], "beyond": [30, 4], "high": [10, 4]}
+    for name, values in held.items():
+        np.save(tmp_path / f"{name}.npy", np.array(values), allow_pickle=True)
+    paths = [str(tmp_path / f"{name}.npy") for name in ("low", "objects", "absent", "long", "beyond", "high")]
+    done = run(folder, "--json", "--outputs", str(outputs), *paths)
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [one["input"]["input"] for one in lines] == paths
+    assert [one["answer"]["level"] for one in lines if "answer" in one] == ["low", "high"]
+    assert [one["error"].removeprefix(path) for one, path in zip(lines, paths, strict=True) if "error" in one] == [
+        ": it holds Python objects, or no array at all, and is refused",
+        f": FileNotFoundError: [Errno 2] No such file or directory: '{paths[2]}'",
+        ": its input is 3, the model takes 2.",
+        ": present fails on its output: IndexError: list index out of range.",
+    ]
+    assert done.stderr.splitlines()[-1] == "4 of 6 inputs refused; the others are answered."
+    assert (done.returncode, done.stderr.count("says what prepare takes")) == (2, 1)
+    assert np.load(outputs).tolist() == [[1, 2], [10, 4]]
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,7 @@ from trainwright.trainer.engine.session import Session
 from trainwright.trainer.jobs.export.exporters import ONNX, TORCH_EXPORT
 from trainwright.trainer.jobs.export.inputs import Inputs
 from trainwright.trainer.jobs.export.observations import ship_episodes
+from trainwright.trainer.jobs.export.outputs import are_shares
 from trainwright.trainer.jobs.export.own_functions import (
     held_out,
     imported_packages,
@@ -47,8 +48,6 @@ LOOKED_AT = 8
 """Rows whose outputs say what an answer is."""
 SHORT = 16
 """Numbers of a sample up to which it is written out as JSON."""
-SUMS = 1e-4
-"""By which a sum of probabilities may differ from 1."""
 WRITTEN = {
     "year-month-day": "%Y-%m-%d", "day.month.year": "%d.%m.%Y", "day/month/year": "%d/%m/%Y", "year-day": "%Y-%j",
     "month/day/year": "%m/%d/%Y", "day month year": "%d %b %Y", "month day, year": "%b %d, %Y", "year-week": "%G-W%V",
@@ -340,7 +339,7 @@ def answer_of(session: Session, schema: Schema, output: Tensor) -> Schema:
     if width == len(names) > 1 and (task == "binary" or (targets is not None and targets.dim() > 1)):
         return found | {"kind": "labels", "classes": names}
     if task != "regression" and len(names) > 1 and width in {len(names), 1 if len(names) == 2 else -1}:
-        is_shares = loss is not None and loss.user_defined and width == len(names) and _are_shares(output.double())
+        is_shares = loss is not None and loss.user_defined and width == len(names) and are_shares(output.double())
         return found | {"kind": "classes", "classes": names, "are_probabilities": is_shares}
     columns = splits.target_names if width == len(splits.target_names or []) else None
     return found | {"kind": "numbers", "names": columns, "are_targets": task == "regression"}
@@ -355,8 +354,3 @@ def _ranked_within(config: TrainingConfig) -> str | None:
     """Return the column within whose groups rows are ranked; None where no metric is of their order."""
     metrics = {config.selection.metric, *(one for one in config.metrics if isinstance(one, str))}
     return config.data.split.key if config.data is not None and not metrics.isdisjoint(OF_GROUPS) else None
-
-
-def _are_shares(output: Tensor) -> bool:
-    """Return whether each row, (rows, classes), sums to 1 without a negative number: a loss of the user's took them."""
-    return bool((output >= 0).all()) and bool(((output.sum(1) - 1).abs() < SUMS).all())

@@ -31,7 +31,7 @@ from trainwright.trainer.jobs.export.predict import Schema
 from trainwright.trainer.jobs.export.raw_inputs import FEW, Answers, Given, written_rows
 from trainwright.trainer.jobs.export.served import Served
 from trainwright.trainer.jobs.export.texts import tokenizer_of
-from trainwright.trainer.prediction.frame import stacked
+from trainwright.trainer.prediction.command import stacked
 
 WRITTEN_TEXTS, WRITTEN_TOKENS = 4, 6
 """Texts that the model writes for the comparison, and tokens of each: every token runs the model."""

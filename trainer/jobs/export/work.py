@@ -34,6 +34,8 @@ from trainwright.trainer.jobs.export.exporters import DYNAMO, FAST, ONNX, PROGRA
 from trainwright.trainer.jobs.export.library import FOLDER as LIBRARY
 from trainwright.trainer.jobs.export.library import write_library_folder
 from trainwright.trainer.jobs.export.loaded import ship_loader
+from trainwright.trainer.jobs.export.outputs import outputs_of
+from trainwright.trainer.jobs.export.parity import wanted_of
 from trainwright.trainer.jobs.export.predict import ship_predict
 from trainwright.trainer.jobs.export.program import FILES, best_checkpoint, load_deployed, write_others, write_program
 from trainwright.trainer.jobs.export.proof import prove as prove_answers
@@ -148,7 +150,7 @@ def _write(
     evidence: dict[str, Any] = {"safetensors": _write_weights(session, checkpoint, folder / "model.safetensors")}
     session.model.cpu()
     evidence |= {"library": None, "onnx": None, "latency_ms": None}
-    rows, are_real, uncalled = dict[str, Tensor](), False, None
+    rows, are_real, uncalled, outputs = dict[str, Tensor](), False, None, dict[str, Any]()
     try:
         rows, are_real = rows_to_call_with(session)
     except ConfigurationError as error:
@@ -169,6 +171,7 @@ def _write(
             evidence |= {"unproven": proven} if isinstance(proven, str) else {"skew": proven}
         evidence["loaded"] = ship_loader(session, served.serving, rows, folder, evidence)
         evidence["latency_ms"] = _latency_ms(served.serving, rows)
+        outputs = outputs_of(session, wanted_of(served.serving, rows))
     else:
         session.run.write_evidence(Program(problem=uncalled.message, remedy=uncalled.remedy))
     described = {
@@ -180,6 +183,8 @@ def _write(
         "preprocessing": splits.preprocessing.record() if splits.preprocessing is not None else None,
         "onnx_includes_preprocessing": splits.preprocessing is not None,
         "input_shapes": [list(value.shape[1:]) for value in rows.values()],
+        "input_types": [str(value.dtype).removeprefix("torch.") for value in rows.values()],
+        "outputs": outputs,
     }
     metrics = {split: found.as_dict() for split, found in measured.items()} | {"latency_ms": evidence["latency_ms"]}
     for name, value in (("metrics.json", metrics), ("resolved.json", described)):

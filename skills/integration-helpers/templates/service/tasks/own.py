@@ -38,21 +38,22 @@ class Answers:
             inputs: batches, as predict.py has them; or arrays (rows, ...) by name, whose rows have a number alone.
         """
         batches = inputs if isinstance(inputs, list) else [(self._numbered(inputs), inputs)]
-        try:
-            return [one for batch in batches for one in self._worded(batch)]
-        except self.shipped["WrongShapeError"] as problem:
-            raise NotFiniteError(str(problem)) from None
-        except self.shipped["WrongInputError"]:
-            raise NotFiniteError("the model gave no finite number for this row") from None
+        return [one for place, batch in enumerate(batches) for one in self._worded(batch, place, len(batches))]
 
     def _numbered(self, inputs: dict[str, Any]) -> list[Any]:
         return [self.shipped["Sample"]({"row": n + 1}) for n in range(len(next(iter(inputs.values()))))]
 
-    def _worded(self, batch: Any) -> list[dict[str, Any]]:
+    def _worded(self, batch: Any, place: int, count: int) -> list[dict[str, Any]]:
         if not batch[0]:
             self.program(batch[1])  # the example: of no row, so there is nothing to present
             return []
-        answers, _ = self.answers(self.program, batch)
+        row = f"rows[{place}]: " if count > 1 else ""
+        try:
+            answers, _ = self.answers(self.program, batch)
+        except self.shipped["NoAnswerError"] as problem:
+            raise NotFiniteError(f"{row}{problem}") from None
+        except self.shipped["WrongInputError"]:
+            raise NotFiniteError(f"{row}the model gave no finite number for this row") from None
         if self.writes:
             answers = [{**one, "mask": _taken(Path(one["mask"]))} for one in answers]
         try:
