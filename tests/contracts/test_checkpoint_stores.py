@@ -200,7 +200,7 @@ def test_a_process_killed_while_it_deletes_leaves_no_half_of_a_checkpoint(
 ) -> None:
     save_step(opened(), 1)
     seen = set()
-    for place in range(1, 400, 3):
+    for place in range(1, 400, 13):
         save_step(opened(), 2)
         store = opened()
         in_a_fork(lambda at=place, of=store: killed(lambda: of.delete(checkpoint_name(2)), at))  # type: ignore[misc]

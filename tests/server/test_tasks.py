@@ -141,6 +141,7 @@ async def test_whoever_does_not_know_tasks_is_given_none_and_may_ask_about_none(
         assert (await ended(client.session, "iris/smoke-1"))["status"] == "completed"
 
 
+@pytest.mark.long
 async def test_a_search_is_a_task_too(workspace: Any) -> None:
     async with client_of(workspace) as client:
         agent = Agent(client)

@@ -30,6 +30,7 @@ def is_exported(steps: list[str]) -> bool:
     return any("export" in one and "completed" in one for one in steps)
 
 
+@pytest.mark.long
 @pytest.mark.timeout(600)
 @pytest.mark.requirement("GATE-3", "CKPT-5", "GATE-7", "PHASE-8")
 def test_an_edited_present_is_in_the_next_release_without_a_training_and_accuses_nobody(

@@ -128,8 +128,9 @@ def test_user_code_reaches_no_other_run_no_held_out_rows_no_database_no_key_and_
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("warm_start")
 def test_where_the_workspace_lies_in_the_code_user_code_writes_what_is_there_but_for_what_others_run(
-    tmp_path: Path, started: str
+    tmp_path: Path,
 ) -> None:
     place = Place(tmp_path, workspace="code/.trainwright")
     for folder in (".git/hooks", "outputs"):
@@ -172,6 +173,7 @@ def test_a_worker_that_the_server_forks_off_its_own_warm_process_is_walled_in(pl
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("warm_start")
 def test_a_ledger_that_is_silent_on_a_wall_is_named_and_temporary_files_go_with_the_run(place: Place) -> None:
     run = place.train("import tempfile\ntempfile.mkstemp()\n")
     path = place.workspace.path
@@ -189,6 +191,7 @@ def test_a_ledger_that_is_silent_on_a_wall_is_named_and_temporary_files_go_with_
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("warm_start")
 def test_without_the_wall_the_same_code_does_what_it_wants(place: Place) -> None:
     place.settings("walls: off")
     other = place.train()
@@ -204,8 +207,9 @@ def test_without_the_wall_the_same_code_does_what_it_wants(place: Place) -> None
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("warm_start")
 def test_code_that_writes_elsewhere_is_told_of_the_wall_and_the_setting_and_a_setting_lets_it(
-    place: Place, started: str, tmp_path: Path
+    place: Place, tmp_path: Path
 ) -> None:
     out = tmp_path / "wandb"
     out.mkdir()
@@ -224,6 +228,7 @@ def test_code_that_writes_elsewhere_is_told_of_the_wall_and_the_setting_and_a_se
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("warm_start")
 def test_code_that_reads_elsewhere_is_told_of_the_wall_and_the_setting(place: Place, tmp_path: Path) -> None:
     (tmp_path / "secret.txt").write_text(SECRET)
     place.settings("")
@@ -236,6 +241,7 @@ def test_code_that_reads_elsewhere_is_told_of_the_wall_and_the_setting(place: Pl
 
 @pytest.mark.slow
 @pytest.mark.skipif(wall.landlock_abi() < 4, reason="this kernel's Landlock knows no ports")
+@pytest.mark.usefixtures("warm_start")
 def test_the_network_is_open_as_far_as_the_owner_says(place: Place) -> None:
     import socket
 

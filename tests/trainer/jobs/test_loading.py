@@ -42,7 +42,8 @@ LOGS = "from torch.utils.tensorboard import SummaryWriter\n\n"
 """Imports a package that torch does not require."""
 FILES = {
     "nets/__init__.py": "", "nets/net.py": NET, "nets/blocks.py": "from nets.deep import WIDTH\n\n\ndef width():\n"
-    "    return WIDTH\n", "nets/deep.py": "WIDTH = 3\n", "pieces/letters.py": f"{LOGS}LETTERS = 'ab'\n", "unused.py": "",
+    "    return WIDTH\n", "nets/deep.py": "WIDTH = 3\n", "pieces/letters.py": f"{LOGS}LETTERS = 'ab'\n",
+    "unused.py": "",
 }  # fmt: skip
 NETWORKS = (dlinear, ft_transformer, gpt, resnet, small, tabular_resnet, unet)
 
