@@ -221,6 +221,8 @@ def _answered(order: _Order, program: _Kept) -> str:
     answers = OwnAnswers(schema, order.place, {}) if schema["answer"].get("present") else None
     if answers is not None and answers.takes_input and not order.names_samples:
         return "data.present, since what it is given beside an output is known in the export alone"
+    if answers is not None and answers.takes_run:
+        return "data.present, since what `run` gives is known in the export alone"
     is_finite = all(bool(torch.isfinite(one).all()) for one in order.outputs)
     program.stage = "prepare"
     for batch in batches:

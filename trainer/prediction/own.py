@@ -25,6 +25,9 @@ from trainwright.trainer.prediction.frame import (
     readable,
 )
 
+RUN = "run"
+"""Parameter of a `present` that calls the program itself."""
+
 
 def shipped_function(entry: str, folder: Path) -> Any:
     """Return the function that `file.py:name` names below a folder, whose files it may import."""
@@ -40,9 +43,9 @@ def shipped_function(entry: str, folder: Path) -> Any:
 
 
 def _told(problem: Exception) -> str:
-    """Return an error of the user's function: a ValueError's words, which are for the caller; else its kind too."""
+    """Return an error of the user's function: a ValueError's or ours, which are for the caller; else its kind too."""
     told = readable(problem)
-    is_meant = isinstance(problem, ValueError) or told != str(problem)
+    is_meant = isinstance(problem, ValueError | WrongInputError) or told != str(problem)
     return (told if is_meant else f"{type(problem).__name__}: {told}") or type(problem).__name__
 
 
@@ -67,39 +70,56 @@ class OwnRows:
                 raise WrongInputError(
                     f"{argument[:60]}: {_told(problem)}", "The folder's code says what prepare takes."
                 ) from problem
-            yield [Sample({"input": argument})], self._named(argument, made)
+            yield [Sample({"input": argument})], one_sample(argument[:60], made, self.names)
 
-    def _named(self, argument: str, made: Any) -> Inputs:
-        listed = made if isinstance(made, tuple | list) and len(self.names) > 1 else (made,)
-        named = made if isinstance(made, Mapping) else dict(zip(self.names, listed, strict=False))
-        if not named.keys() >= set(self.names) or len(listed) > len(self.names):
-            count = f"{len(listed)} array{'s' * (len(listed) != 1)}"
-            given = ", ".join(map(str, made)) if isinstance(made, Mapping) else count
-            raise WrongInputError(
-                f"{argument[:60]}: prepare gave {given or 'nothing'}, the program takes {', '.join(self.names)}.",
-                "Let it return an array for each of them, in this order as a tuple or by name as a dict.",
-            )
-        return {name: np.asarray(named[name])[None] for name in self.names}
+
+def one_sample(told: str, made: Any, names: Sequence[str]) -> Inputs:
+    """Return what a `prepare` made as a batch of one, by the names of the model's inputs.
+
+    Raises WrongInputError, whose words begin with `told`, where it lacks one or has more.
+    """
+    listed = made if isinstance(made, tuple | list) and len(names) > 1 else (made,)
+    named = made if isinstance(made, Mapping) else dict(zip(names, listed, strict=False))
+    if not named.keys() >= set(names) or len(listed) > len(names):
+        count = f"{len(listed)} array{'s' * (len(listed) != 1)}"
+        given = ", ".join(map(str, made)) if isinstance(made, Mapping) else count
+        raise WrongInputError(
+            f"{told}: prepare gave {given or 'nothing'}, the program takes {', '.join(names)}.",
+            "Let it return an array for each of them, in this order as a tuple or by name as a dict.",
+        )
+    return {name: np.asarray(named[name])[None] for name in names}
 
 
 class OwnAnswers:
-    """What the user's `present` makes of each output, and of the input itself where it takes two."""
+    """What the user's `present` makes of each output, and of the input itself where it takes two.
+
+    One that has a parameter `run` may call the program again, with what its `prepare` returns: to write on, letter by
+    letter, or to look at parts of an input.
+    """
 
     options: ClassVar[tuple[Option, ...]] = ()
 
     def __init__(self, schema: dict[str, Any], folder: Path, options: Mapping[str, Any]) -> None:  # noqa: ARG002
         self.present = shipped_function(schema["answer"]["present"], folder)
-        self.takes_input = len(inspect.signature(self.present).parameters) > 1
+        self.names: list[str] = schema["program"]["inputs"]
+        parameters = inspect.signature(self.present).parameters
+        self.takes_run = RUN in parameters
+        self.takes_input = len(parameters) - self.takes_run > 1
 
     def __call__(self, program: Program, batch: Batch) -> tuple[list[dict[str, Any]], Array]:
         """Return each sample's answer as `present` gives it, and the outputs. Raises WrongInputError where it fails."""
         outputs = program(batch[1])
-        found = [self._presented(*one) for one in zip(finite(outputs, batch[0]), batch[0], strict=True)]
+        found = [self._presented(program, *one) for one in zip(finite(outputs, batch[0]), batch[0], strict=True)]
         return found, outputs
 
-    def _presented(self, output: Array, sample: Sample) -> dict[str, Any]:
+    def _presented(self, program: Program, output: Array, sample: Sample) -> dict[str, Any]:
+        def run(made: Any) -> Array:
+            found: Array = finite(program(one_sample("run", made, self.names)), [sample])[0]
+            return found
+
+        given = [next(iter(sample.place.values()))] * self.takes_input
         try:
-            found = self.present(output, *[next(iter(sample.place.values()))] * self.takes_input)
+            found = self.present(output, *given, **({RUN: run} if self.takes_run else {}))
             json.dumps(found, allow_nan=False, default=str)
         except ImportError:
             raise

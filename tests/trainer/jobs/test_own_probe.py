@@ -53,6 +53,13 @@ def probed(open_session: Any, folder: Path, serve: str = SERVE, data: str = TEXT
     return probe_export(open_session({**PARTS, **section}))
 
 
+def test_a_present_that_runs_the_program_itself_is_tried_by_the_export(open_session: Any, tmp_path: Path) -> None:
+    found = probed(open_session, tmp_path, SERVE.replace("present(output, text)", "present(output, text, run)"))
+    assert (found.own_problem, found.own_reason) == (
+        "", "data.present, since what `run` gives is known in the export alone"
+    )  # fmt: skip
+
+
 def test_functions_that_answer_as_the_model_does_have_no_problem(open_session: Any, tmp_path: Path) -> None:
     found = probed(open_session, tmp_path)
     assert (found.own_problem, found.own_reason, found.problem) == ("", "", "")

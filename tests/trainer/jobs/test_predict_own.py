@@ -57,6 +57,34 @@ def test_a_present_of_two_parameters_gets_the_input_beside_its_output(tmp_path: 
         {"raw": 1, "sum": 3.0}, {"raw": 2, "sum": 7.0}]  # fmt: skip
 
 
+WRITES_ON = """\
+import numpy
+
+
+def prepare(text):
+    return numpy.array([text.count(one) for one in "ab"], dtype="float32")
+
+
+def present(output, text, run):
+    while output[0] < 3:
+        text = text + "a"
+        output = run(prepare(text))
+    return text if text[0] != "c" else run(numpy.zeros(3))
+"""
+
+
+def test_a_present_that_takes_run_calls_the_program_as_often_as_it_wants(tmp_path: Path) -> None:
+    (folder := tmp_path / "m").mkdir()
+    (folder / "serve.py").write_text(WRITES_ON)
+    schema = {"kind": "own", "own": {"prepare": "serve.py:prepare"}}
+    answer = {"kind": "own", "target": "x", "present": "serve.py:present"}
+    released(folder, {**schema, "answer": answer}, sums(np.eye(2), shape=("rows", 2)))
+    done = run(folder, "--json", "b", "aaab", "c")
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [one["answer"]["value"] for one in lines if "answer" in one] == ["baaa", "aaab"]
+    assert "present fails on its output: its input is 3, the model takes 2" in done.stderr
+
+
 CODE = """\
 import numpy
 

@@ -88,8 +88,8 @@ def contract_of(inputs: Sequence[str]) -> str:
     """Return what the user's prepare and present are given, and what is expected of them, for these inputs."""
     return (
         "prepare is given each of the validation data set's raw_inputs and returns one sample without a batch axis, as "
-        f"the program takes it ({', '.join(inputs)}); present is given one output. Both run in another folder, with "
-        "the files that theirs import: paths in raw_inputs are whole ones."
+        f"the program takes it ({', '.join(inputs)}); present is given one output, and the input and `run` where it "
+        "takes them. Both run in another folder, with the files that theirs import: paths in raw_inputs are whole ones."
     )
 
 
