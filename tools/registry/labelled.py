@@ -214,11 +214,8 @@ def _met(rows: Sequence[dict[str, Any]], targets: Array, schema: dict[str, Any],
     if known.with_target:
         classes = schema["answer"].get("classes")
         held = targets.astype("float32").astype("float64")
-        held = (
-            held
-            if classes is None or held.shape[1] > 1
-            else by_text(held[:, 0], {name: code for code, name in enumerate(classes)})
-        )
+        if classes is not None and held.shape[1] == 1:  # several labels are 0 and 1 there too
+            held = by_text(held[:, 0], {name: code for code, name in enumerate(classes)})
         cells = np.column_stack([cells, hashed(held)]).astype(cells.dtype)
     return [known.rows.get(one.tobytes()) for one in cells]
 
@@ -255,7 +252,7 @@ def _target(cell: Any, name: str, schema: Mapping[str, Any], labels: Mapping[str
         return None
     if names is not None:
         what = f"Row {place}: the target {text[:40]!r} is no class of this version"
-        raise refused(what, f"It knows {', '.join(names[:20])}." if names else BY_HAND)
+        raise refused(what, f"It knows {', '.join(names[:20])}.")
     marks = schema.get("target_marks")
     if marks is None:
         raise refused("How numbers of the target are written is not in the version's schema.json", BY_HAND)
@@ -268,9 +265,12 @@ def _target(cell: Any, name: str, schema: Mapping[str, Any], labels: Mapping[str
 
 
 def _classes(target: str, schema: Mapping[str, Any]) -> list[str] | None:
-    """Return what a target's values are called, by number; None of numbers."""
+    """Return what a target's values are called, by number; None of numbers. Raises DataError where nobody knows."""
     if schema["answer"]["kind"] == "labels":
-        return [*schema["target_marks"][target].get("values", ())]
+        values = (schema.get("target_marks") or {}).get(target, {}).get("values")
+        if not values:  # released before labels were scored
+            raise refused(f"Which value of {target!r} is yes is not in the version's schema.json", BY_HAND)
+        return [*values]
     names: list[str] | None = schema["answer"].get("classes")
     return names
 

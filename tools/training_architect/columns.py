@@ -173,7 +173,7 @@ def told_target(request: PlanRequest, columns: dict[str, Any], text: str | None)
     direct = [run[0] for run in _runs(intent, columns) if PREDICT.search(intent[: run[0][0]])]
     if direct and direct[0][-1] not in (*able, text):
         named = {direct[0][-1]}  # an id, or one of many classes, said in so many words
-    sure = tuple(named) if len(named) == 1 else _whether(intent, able) if not named else ()
+    sure = tuple(named) if len(named) == 1 else _whether(intent, able, columns) if not named else ()
     if sure:
         return Told(sure[0], sure if len(sure) > 1 else ())
     parts = [] if begin is None else [(begin, SOURCES.split(intent[begin:])[0], able)]
@@ -198,8 +198,14 @@ def told_target(request: PlanRequest, columns: dict[str, Any], text: str | None)
     return Told(possible=tuple(dict.fromkeys([*meant, *labels]))) if meant and not marked else Told()
 
 
-def _whether(intent: str, able: list[str]) -> tuple[str, ...]:
-    """Return the columns of several questions that begin with `whether`; none where one names no column, or several."""
+def _whether(intent: str, able: list[str], columns: dict[str, Any]) -> tuple[str, ...]:
+    """Return the columns of two values that a sentence asks for together, each behind a `whether` of its own.
+
+    None where one names no such column, or several: `tell me whether age matters` is no wish for another target.
+    """
+    if not SEVERAL.search(intent):
+        return ()
+    able = [name for name in able if columns[name].get("different") == 2]
     runs = [_runs(question, able) for question in WHETHER.split(intent)[1:]]
     found = [run[0][0][-1] for run in runs if len(run) == 1 and len(run[0]) == 1]
     return tuple(dict.fromkeys(found)) if len(runs) > 1 and len(found) == len(runs) else ()

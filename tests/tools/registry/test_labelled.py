@@ -152,3 +152,7 @@ def test_of_several_labels_each_has_its_own_two_values_and_known_rows_are_known(
     (tmp_path / "odd.csv").write_text("\n".join([header, "100,yes,perhaps"]) + "\n")
     with pytest.raises(DataError, match="'perhaps' is no class of this version"):
         read_labelled(tmp_path / "odd.csv", schema, known, LABELS)
+    for marks in schema["target_marks"].values():
+        del marks["values"]
+    with pytest.raises(DataError, match="Which value of 'left' is yes is not in the version's schema.json"):
+        read_labelled(tmp_path / "odd.csv", schema, known, LABELS)

@@ -155,6 +155,12 @@ def test_inputs_that_are_answers_like_the_target_are_said() -> None:
         ("predict price, x and y are measured in mm, r2 of 0.8", "diamonds.csv", "price"),
         ("predict whether sex and age decide who survived, AUC 0.8", "titanic.csv", "survived"),
         ("sex, age, pclass -> survived, AUC 0.8", "titanic.csv", "survived"),
+        ("predict whether they survived, AUC 0.8. Tell me whether sex matters", "titanic.csv", "survived"),
+        (
+            "predict whether they survived; age and sex together: whether age helps, AUC 0.8",
+            "titanic.csv",
+            "survived",
+        ),
         ("price mit x, y und z schätzen, R2 0.8", "diamonds.csv", "price"),
         ("predict price from `carat`, r2 of 0.8", "diamonds.csv", "price"),
         ("using `carat`, predict price, r2 of 0.8", "diamonds.csv", "price"),
