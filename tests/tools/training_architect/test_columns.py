@@ -176,7 +176,8 @@ def test_columns_that_are_named_as_inputs_are_not_predicted_and_two_that_could_b
 ):  # fmt: skip
     _, reading = asked(sentence, data)
     assert [one.choices for one in reading.questions] == ([target] if isinstance(target, list) else [])
-    assert (reading.target, reading.others) == (None if isinstance(target, list) else target, [])
+    alone = (None if isinstance(target, list) else target, [], [])
+    assert (reading.target, reading.further, reading.others) == alone
 
 
 def test_of_several_columns_those_that_are_not_predicted_are_left_out_and_a_forecast_has_them_all():
