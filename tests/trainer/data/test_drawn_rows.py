@@ -26,7 +26,10 @@ class Slow(torch.utils.data.Dataset[Any]):
         until = time.thread_time() + 0.01
         while self.works and time.thread_time() < until:
             pass
-        time.sleep(0.0 if self.works else 0.01 if not self.stands_still else 0.5 * (row == 3))
+        if self.stands_still:
+            time.sleep(0.5 if row == 3 else 0.0)
+        elif not self.works:
+            time.sleep(0.01)
         return torch.tensor([float(row)]), row % 2
 
 
