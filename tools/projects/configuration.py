@@ -218,7 +218,7 @@ def _named_by(changes: dict[str, Any] | None) -> set[str]:
 
 def _told(changed: dict[str, list[Any]], new: dict[str, Any]) -> dict[str, list[Any]]:
     """Return the changes without the defaults that a section which begins brings along: a search has 25 keys."""
-    chosen = leaves(parse_config(new).model_dump(mode="json", exclude_defaults=True))
+    chosen = leaves(parse_config(new).model_dump(mode="json", exclude_defaults=True)).keys() | leaves(new).keys()
     told = {key: sides for key, sides in changed.items() if sides != [None, None]}
     return {key: sides for key, sides in told.items() if sides[0] is not None or key in chosen} or told or changed
 

@@ -41,7 +41,8 @@ class SplitLine(NamedTuple):
     """One split's line of the table; scores in words."""
 
     name: str
-    size: int
+    size: str
+    """Rows, and of a large split how many of them were compared."""
     classes: str
     constant: str
     nearest_neighbour: str
@@ -141,13 +142,14 @@ def configurations_beside(evidence: Evidence) -> list[tuple[str, Any, Any]]:
 
 
 def _line(name: str, look: SplitLook, with_test: bool, pooled: Collection[str]) -> SplitLine:
+    size = f"{look.size}" if look.compared in {0, look.size} else f"{look.size}, {look.compared} of them compared"
     if name == "test" and not with_test:
-        return SplitLine(name, look.size, *3 * ("shown with the release",))
+        return SplitLine(name, size, *3 * ("shown with the release",))
     classes = ", ".join(f"{one}: {count}" for one, count in (look.classes or {}).items())
     scores = (
         [_scores(values, pooled) for values in (look.constant, look.nearest_neighbour)] if name != "train" else ["", ""]
     )
-    return SplitLine(name, look.size, classes, *scores)
+    return SplitLine(name, size, classes, *scores)
 
 
 def _scores(values: dict[str, float], pooled: Collection[str]) -> str:

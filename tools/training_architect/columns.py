@@ -201,7 +201,7 @@ def told_target(request: PlanRequest, columns: dict[str, Any], text: str | None)
 def _whether(intent: str, able: list[str], columns: dict[str, Any]) -> tuple[str, ...]:
     """Return the columns of two values that a sentence asks for together, each behind a `whether` of its own.
 
-    None where one names no such column, or several: `tell me whether age matters` is no wish for another target.
+    None where one names no such column, or several: `tell me whether age matters` asks for no other target.
     """
     if not SEVERAL.search(intent):
         return ()

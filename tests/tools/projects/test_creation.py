@@ -349,6 +349,9 @@ def test_a_search_that_begins_is_told_by_what_was_chosen_of_it(workspace: Worksp
         f"{rate}.high": [None, 0.1], f"{rate}.log": [None, True], f"{rate}.low": [None, 1e-4],
         f"{rate}.type": [None, "float"], "search.trials": [None, 4],
     }  # fmt: skip
+    averaged = projects.configure(workspace, "one", changes={"weight_averaging": {"name": "ema"}}).changed
+    assert averaged["weight_averaging.name"] == [None, "ema"], "what was named is told, though it is the default"
+    assert len(averaged) == 1
 
 
 @pytest.mark.requirement("CONF-4")
