@@ -1,6 +1,6 @@
 """The same training in raw PyTorch, without any line of ours: prints each loss and gradient norm as hex.
 
-Run `python raw_loop.py` with PYTHONHASHSEED=42 OMP_NUM_THREADS=1. test_raw_loop.py holds the engine to these bits.
+Run `python raw_loop.py` with PYTHONHASHSEED=0 OMP_NUM_THREADS=1. test_raw_loop.py holds the engine to these bits.
 """
 
 import math

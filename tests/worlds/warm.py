@@ -98,7 +98,7 @@ IMPORTS = {"worker": import_for_worker, "server": _import_for_server}
 
 
 class Nobody(WarmProcesses):
-    """The product's warm processes, of which each serves one hash seed alone, where these here serve all."""
+    """The product's warm processes, of which each serves one environment, where these here serve all."""
 
     def fork(self, *_: Any, **__: Any) -> None:
         """Return none."""

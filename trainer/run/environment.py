@@ -29,13 +29,14 @@ def launch_environment(config: TrainingConfig) -> dict[str, str]:
     """Return the variables that the launcher sets for a worker of this configuration.
 
     Hash order, BLAS workspace and thread counts are read once by their libraries, so setting them later is too late.
+    The order of sets is the same for every seed, not the seed's own: so runs of all seeds fork off one warm process.
     PYTORCH_NVML_BASED_CUDA_CHECK, which lets a process ask for devices and fork afterwards, is left out: by it a device
     counts that the driver shows and this torch cannot use, so `auto` would fail on an old driver and not take the CPU.
     Nothing here asks before its last fork that may use one.
     """
     threads = str(config.reproducibility.threads)
     return {
-        "PYTHONHASHSEED": str(config.seed),
+        "PYTHONHASHSEED": "0",
         "CUBLAS_WORKSPACE_CONFIG": ":4096:8",
         "OMP_NUM_THREADS": threads,
         "MKL_NUM_THREADS": threads,
