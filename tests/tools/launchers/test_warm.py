@@ -35,10 +35,12 @@ from tests.variants import variants
 from trainwright.tools.launchers import Launch
 from trainwright.tools.launchers import warm as warm_processes
 from trainwright.tools.launchers.local import Local
+from trainwright.tools.launchers.warm import Kind
 from trainwright.tools.workspace.settings import WARM_VARIABLE, Settings
 from trainwright.trainer.checkpoints.store import DirectoryStore, newest_whole
 from trainwright.trainer.run import RunDirectory, RunKey, RunState
 from trainwright.trainer.run.key import signed_digests
+from trainwright.trainer.starting import wall
 from trainwright.trainer.starting import warm as warm_module
 
 pytestmark = [
@@ -171,7 +173,8 @@ def test_the_process_of_a_warm_run_is_like_one_that_started_by_itself(
         looked.append(json.loads((tmp_path / "looked.json").read_text()))
         evidence = json.loads((run.artifacts / "environment.json").read_text())
         assert evidence["command_line"][-1] == str(run.path)
-    looked[1]["modules"].remove(warm_module.__name__)
+    for module in (warm_module, wall):  # what a cold worker is started by leaves no module in it
+        looked[1]["modules"].remove(module.__name__)
     for what in looked[0]:
         assert looked[1][what] == looked[0][what], what
     assert looked[0]["leads"] == [True, True]
@@ -293,25 +296,32 @@ def test_none_takes_more_memory_than_it_may_and_none_starts_where_memory_is_shor
 @pytest.mark.requirement("GATE-4", "REPRO-1")
 def test_each_environment_has_its_own_and_the_least_recently_used_goes(tmp_path: Path) -> None:
     own = launcher(tmp_path / "warm", most=2)
-    runs = [make_run(tmp_path / f"seed-{seed}", SHORT | {"seed": seed}) for seed in (1, 2, 3)]
-    for run in runs[:2]:
-        warm_up(own, run)
+    run = make_run(tmp_path / "run", SHORT)
+    kinds = of_several_environments(kind_of_run(run))
+    for kind in kinds[:2]:
+        own.warm.prepare(kind, lambda: True)
+        until(lambda kind=kind: own.warm.is_ready(kind), "none was started")
     first, second = own.warm.processes()
-    begin(own, runs[0], warm=True)
-    ended(runs[0])
+    begin(own, run, warm=True)
+    ended(run)
     assert own.warm.processes() == [second, first]
-    own.warm.prepare(kind_of_run(runs[2]), lambda: True)
+    own.warm.prepare(kinds[2], lambda: True)
     until(lambda: not second.is_alive(), "the least recently used goes")
     assert first.is_alive()
     own.warm.close()
-    assert not own.warm.is_ready(kind_of_run(runs[0]))
+    assert not own.warm.is_ready(kinds[0])
+
+
+def of_several_environments(kind: Kind) -> list[Kind]:
+    """Return the kind and two like it, each with a variable of its own."""
+    return [kind, *(kind._replace(env={**kind.env, "OTHER": name}) for name in ("one", "two"))]
 
 
 @pytest.mark.long
 @pytest.mark.requirement("TRAIN-10", "TRAIN-11")
 def test_one_that_still_imports_is_not_ended_for_another(tmp_path: Path) -> None:
     own = launcher(tmp_path / "warm", most=1)
-    first, second = (kind_of_run(make_run(tmp_path / f"seed-{n}", SHORT | {"seed": n})) for n in (1, 2))
+    first, second, _ = of_several_environments(kind_of_run(make_run(tmp_path / "run", SHORT)))
     own.warm.prepare(first, lambda: True)
     until(lambda: len(own.warm._kept) == 1, "none was started")
     own.warm.prepare(second, lambda: True)
@@ -378,3 +388,9 @@ def test_the_owner_turns_it_off_and_gates_do_not_depend_on_it(
     assert Settings().warm_workers.most == 2, "on unless somebody says otherwise"
     monkeypatch.setenv(WARM_VARIABLE, "none")
     assert Settings().warm_workers.most == 0
+
+
+@pytest.mark.requirement("REPRO-2", "TUNE-4")
+def test_runs_of_all_seeds_share_one_environment(tmp_path: Path) -> None:
+    kinds = [kind_of_run(make_run(tmp_path / f"seed-{seed}", SHORT | {"seed": seed})) for seed in (1, 2)]
+    assert kinds[0] == kinds[1]
