@@ -12,6 +12,7 @@ from trainwright.tools.gates.exits import verdict
 from trainwright.tools.gates.folds import folds_text
 from trainwright.tools.gates.next_call import SHARES
 from trainwright.tools.gates.phases import Phase
+from trainwright.tools.gates.repeats import repeats_text
 from trainwright.tools.gates.test_set_access import informative, project_accesses
 from trainwright.tools.ledger.aliases import in_production
 from trainwright.tools.ledger.events import ModelPromoted, ModelRegistered
@@ -34,6 +35,7 @@ def final_words(evidence: Evidence) -> list[str]:
         verdict(evidence, Phase.FINALIZATION),
         tested_words(evidence),
         _folds(evidence),
+        repeats_text(evidence),
         *measured,
         rivals_text(evidence),
         _inputs(evidence),

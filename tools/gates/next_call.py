@@ -18,6 +18,7 @@ from trainwright.tools.gates.later import later_call
 from trainwright.tools.gates.leak_prices import removal, unpriced
 from trainwright.tools.gates.phase_status import barred, phase_status_of
 from trainwright.tools.gates.phases import Phase
+from trainwright.tools.gates.repeats import owed_repeats
 from trainwright.tools.gates.searches import (
     conclude,
     first_search,
@@ -119,7 +120,8 @@ def facts_of(
         facts["price"] = _option(evidence, unpriced(evidence))
     if where.phase is Phase.OPTIMIZATION:
         wanted = owed_search(evidence) or (moved_search(evidence) if is_improved_below_goal(evidence) else None)
-        facts |= {"search": _option(evidence, wanted), "seconds_left": evidence.seconds_left}
+        repeats = owed_repeats(evidence) if exit_of(evidence) == "skipped" else None
+        facts |= {"search": _option(evidence, wanted) or repeats, "seconds_left": evidence.seconds_left}
         if is_improved_below_goal(evidence):  # what follows reads the test split: that is a decision
             return Facts(**facts, gate=Option(call=conclude(evidence, verdict(evidence, where.phase))))
     return Facts(**facts, gate=Option(call=_passing(evidence, where.phase)))

@@ -268,7 +268,7 @@ def costs(evidence: Records, trials: int, repeats: int) -> str:
     seconds = seconds_a_trial(evidence)
     if seconds is None:
         return f"{trials} trials and {2 * repeats} repetitions"
-    whole = _time((trials + 2 * repeats) * seconds)
+    whole = time_in_words((trials + 2 * repeats) * seconds)
     return f"{trials} trials and {2 * repeats} repetitions of {seconds:.3g} s: about {whole}"
 
 
@@ -384,7 +384,8 @@ def _twice(search: SearchSection) -> int:
     return min(2 * search.trials, search.grid_points) if search.method == "grid" else 2 * search.trials
 
 
-def _time(seconds: float) -> str:
+def time_in_words(seconds: float) -> str:
+    """Return a time in seconds, minutes or hours."""
     if seconds < 600:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} minutes" if seconds < 7200 else f"{seconds / 3600:.1f} hours"

@@ -20,6 +20,7 @@ from trainwright.tools.gates.finals import overlay_of_run
 from trainwright.tools.gates.folds import folds_text
 from trainwright.tools.gates.leak_prices import told_leaks
 from trainwright.tools.gates.phases import Phase
+from trainwright.tools.gates.repeats import repeats_text
 from trainwright.tools.gates.scope import scope_changes
 from trainwright.tools.gates.searches import unmet_wish
 from trainwright.tools.gates.studies import every_study, studies_told
@@ -148,6 +149,7 @@ def model_card(
         replay=replayed(evidence, report),
         wall=_wall(evidence, final.id),
         tried=_tried(evidence),
+        repeats=repeats_text(evidence),
         folds=folds_text(evidence, final.directory.specification().config, with_next=False),
         leaks=told_leaks(evidence),
         files={name: of for name, of in files.items() if not name.startswith(FOLDERS)},

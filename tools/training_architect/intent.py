@@ -12,6 +12,7 @@ from trainwright.trainer.config.goal_words import any_of, spoken_goals
 from trainwright.trainer.config.later_words import asked_later
 from trainwright.trainer.config.number_words import AMOUNT, SPELT, WORDED, number_of
 from trainwright.trainer.config.search_words import TRIALS, asked_search
+from trainwright.trainer.config.seed_words import asked_seeds
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -153,6 +154,11 @@ SEARCHED = (
     "of them as the stated time still holds beside the repetitions over seeds"
 )
 
+REPEATED = (
+    "{seeds.words!r}: one run is one seed; once the baseline meets the goal, `next` is start_tuning with the call that "
+    "repeats it on seeds that the server draws, for mean, deviation and interval"
+)
+
 LATER = "after the release: {words!r} is no part of this one; `next` names the calls of what is asked for then"
 
 
@@ -179,6 +185,9 @@ def with_intent(request: PlanRequest, owners: Path | None = None) -> tuple[PlanR
         said.append(
             SEARCHED.format(search=search, trials=f"{search.trials} trials" if search.trials else "a few trials")
         )
+    if (seeds := asked_seeds(request.intent)) is not None:
+        rest = rest.replace(seeds.words, " " * len(seeds.words))
+        said.append(REPEATED.format(seeds=seeds))
     said += [
         f"{words!r} is not planned for: nothing in the plan is set by it, so tell the user"
         for words in _unplanned(rest, hardware or "")

@@ -46,6 +46,7 @@ def results_of(
         effects = estimate(estimable, values, _samples(evidence, lines))
         for effect, contrast in zip(effects, estimable, strict=True):
             effect["verdict"] = _verdict(effect, contrast, arms, objective["direction"])
+    found = problem if design.contrasts or problem else _repeated(arms[0], objective["metric"], repeats)
     for arm in arms:
         del arm["weights"]  # compared, and not recorded: a seal holds them
     return {
@@ -58,16 +59,12 @@ def results_of(
         "arms": arms,
         "effects": effects,
         **({"problem": problem} if problem else {}),
-        "conclusion": conclusion(effects, design, arms, problem, repeats),
+        "conclusion": found or conclusion(effects, design, arms, repeats),
     }
 
 
-def conclusion(
-    effects: list[dict[str, Any]], design: Design, arms: list[dict[str, Any]], problem: str, repeats: int
-) -> str:
+def conclusion(effects: list[dict[str, Any]], design: Design, arms: list[dict[str, Any]], repeats: int) -> str:
     """Return in words what was found, and where nothing was, what could have been seen."""
-    if problem:
-        return problem
     failed = [f"{arm['name']} failed on {arm['failed']} of {repeats} seeds" for arm in arms if arm.get("failed")]
     found = [effect for effect in effects if effect["differs"]]
     parts = failed[:MAX_NAMED]
@@ -88,6 +85,23 @@ def conclusion(
     if len(effects) < len(design.contrasts):
         parts.append(f"{len(design.contrasts) - len(effects)} effects cannot be estimated, for runs of them failed")
     return "; ".join(parts) + "."
+
+
+def _repeated(reference: dict[str, Any], metric: str, repeats: int) -> str:
+    """Return mean, deviation and Student's interval of one configuration over its seeds, in words."""
+    from scipy import stats
+
+    there = [value for value in reference["values"] if value is not None]
+    failed = f"; {repeats - len(there)} of {repeats} seeds failed" if len(there) < repeats else ""
+    if len(there) < 2:
+        return f"No deviation: {len(there)} of {repeats} seeds completed."
+    half = float(stats.t.ppf((1 + CONFIDENCE) / 2, len(there) - 1)) * reference["spread"] / math.sqrt(len(there))
+    mean = reference["mean"]
+    return (
+        f"validation {metric} {mean:.4g} ± {reference['spread']:.2g} (mean and deviation over {len(there)} seeds, "
+        f"{CONFIDENCE:.0%} interval of the mean {mean - half:.4g} to {mean + half:.4g}; best epochs, as the training "
+        f"processes reported){failed}."
+    )
 
 
 def _arm(evidence: Evidence, arm: Arm, lines: Sequence[TrialEnded]) -> dict[str, Any]:

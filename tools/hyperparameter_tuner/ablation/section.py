@@ -25,8 +25,8 @@ BESIDE = {"width", "stalled_seconds"}
 class AblationSection(Closed):
     """An ablation study: factors, each with the values that take the place of the present one."""
 
-    factors: Annotated[dict[str, Annotated[list[Any], Field(min_length=1, max_length=20)]], Field(min_length=1)]
-    """Dotted configuration key to alternative values."""
+    factors: dict[str, Annotated[list[Any], Field(min_length=1, max_length=20)]]
+    """Dotted configuration key to alternative values; none: the configuration alone is repeated."""
     design: Literal["one_at_a_time", "factorial"] = "one_at_a_time"
     repeats: Annotated[int, Field(ge=3, le=20)] = 5
     """Seeds, drawn by the server, on which every arm is trained."""
@@ -83,7 +83,7 @@ def checked_ablation(search: dict[str, Any], base: dict[str, Any], project: str)
         problems, section = [text[0]], section.model_copy(update=text[1])
     right = asked.model_copy(update={KEY: section})
     if problems:
-        raise refusal("; ".join(problems), right if factors else None, base, project)
+        raise refusal("; ".join(problems), right if factors or not asked.ablation.factors else None, base, project)
     if right.runs > MAX_RUNS:
         raise refusal(f"The design takes {right.runs} runs; at most {MAX_RUNS}.", _smaller(right), base, project)
     for arm in right.design.arms:
@@ -125,7 +125,7 @@ def _read(search: dict[str, Any], base: dict[str, Any], project: str) -> Ablatio
     inner = search[KEY] if isinstance(search.get(KEY), dict) else {}
     own = {name: value for name, value in inner.items() if name in AblationSection.model_fields}
     rest = {name: value for name, value in inner.items() if name not in AblationSection.model_fields}
-    if "factors" not in own and rest:
+    if "factors" not in own and (rest or own):  # `repeats` alone: of the configuration
         own, rest = {**own, "factors": rest}, {}
     if isinstance(own.get("factors"), dict):
         own["factors"] = {
@@ -211,7 +211,7 @@ def _misfit(section: AblationSection) -> tuple[str, dict[str, Any]] | None:
         text = f"A {section.design} design takes one alternative of each factor; `{several[0]}` has more."
         return text, {"design": ONE}
     if count < 2:
-        return f"A {section.design} design needs two factors or more; there is one.", {"design": ONE}
+        return f"A {section.design} design needs two factors or more; there is {count or 'none'}.", {"design": ONE}
     if count > MAX_FACTORS:
         return f"A {section.design} design takes at most {MAX_FACTORS} factors, not {count}.", {"design": ONE}
     return None

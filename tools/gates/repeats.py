@@ -1,0 +1,61 @@
+"""Repetitions of the configuration on other seeds, which the intent asks for: an ablation study without factors."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from trainwright.tools.gates.decision import Option
+from trainwright.tools.gates.searches import seconds_a_trial, time_in_words
+from trainwright.trainer.config.seed_words import asked_seeds
+
+if TYPE_CHECKING:
+    from trainwright.tools.gates.records import Records
+
+MIN_SEEDS, USUAL_SEEDS, MAX_SEEDS = 3, 5, 20
+"""What a study takes, and how many where the sentence names no number."""
+
+
+def owed_repeats(evidence: Records) -> Option | None:
+    """Return the call that repeats the configuration on the seeds that the intent asks for; None once it has ended.
+
+    None too where the limits leave too few runs: then nothing is proposed that would be refused.
+    """
+    asked = asked_seeds(evidence.project.intent)
+    if asked is None or any(body["state"] in {"completed", "failed"} for body in _studies(evidence)):
+        return None
+    seeds, seconds = min(max(asked.number or USUAL_SEEDS, MIN_SEEDS), MAX_SEEDS), seconds_a_trial(evidence)
+    room = evidence.trials_left
+    if seconds and evidence.seconds_left is not None:
+        room = min(room, int(evidence.seconds_left / seconds))
+    if room < seeds:
+        return None
+    time = f", about {time_in_words(seeds * seconds)}" if seconds else ""
+    why = (
+        f"the intent asks for several seeds ({asked.words!r}): mean, deviation and interval over {seeds} that the "
+        f"server draws{time}; the released model stays the baseline's. pass_gate(project={evidence.name!r}, "
+        "phase='optimization') goes on without"
+    )
+    call = evidence.call("start_tuning", why, search={"ablation": {"factors": {}, "repeats": seeds}})
+    return Option(call=call, seconds=seeds * seconds if seconds else None)
+
+
+def repeats_text(evidence: Records) -> str:
+    """Return mean and deviation over the seeds of the newest study of the configuration alone, or that none was made.
+
+    Empty where there is none, and none was asked for.
+    """
+    ended = [body["results"] for body in _studies(evidence) if body.get("results")]
+    found = next((str(one["conclusion"]) for one in reversed(ended) if len(one["arms"]) == 1), "")
+    if found:
+        return f"Repeated on other seeds: {found}"
+    asked = None if ended else asked_seeds(evidence.project.intent)
+    return "" if asked is None else f"The intent asks for several seeds ({asked.words!r}): nothing was repeated."
+
+
+def _studies(evidence: Records) -> list[dict[str, Any]]:
+    """Return the newest record of each ablation study of the present configuration, its reference."""
+    newest: dict[str, dict[str, Any]] = {}
+    for _, body in evidence.entries("ablation"):
+        newest[body["study_id"]] = {**newest.get(body["study_id"], {}), **body}
+    digest = evidence.config_digest
+    return [body for body in newest.values() if body.get("base_config_digest") == digest]
