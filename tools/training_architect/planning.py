@@ -227,6 +227,7 @@ def _add_data(plan: Plan, reading: Reading, found: dict[str, Any]) -> None:
         tells: dict[str, list[str]] = found["data"].get("told_by") or {}
         told_by = {one: name for name in reading.targets for one in tells.get(name, []) if one not in reading.targets}
         data = {**({"split": reading.split} if reading.split else {}), **data}
+        _leave_out_rows(plan, args, reading, found["data"])
         if reading.series is not None:
             args["series"] = reading.series
         elif reading.text is None and not {"features", "columns"} & args.keys():
@@ -251,6 +252,16 @@ def _add_data(plan: Plan, reading: Reading, found: dict[str, Any]) -> None:
     # the metric that the goal is in; the loss needs no place among the metrics
     if plan.facts["metric"] != "loss":
         plan.config["metrics"] = [{"use": plan.goal.own} if plan.goal.own else plan.facts["metric"]]
+
+
+def _leave_out_rows(plan: Plan, args: dict[str, Any], reading: Reading, data: dict[str, Any]) -> None:
+    """Leave out the rows without a target, which training refuses unless that is said."""
+    empty = {one["name"]: one["empty"] for one in data["columns"] if one["name"] in reading.targets and "empty" in one}
+    if not empty or args.get("drop_without_target") is not None:
+        return
+    args["drop_without_target"] = True
+    named = ", ".join(f"{count} without {name!r}" for name, count in empty.items())
+    plan.assumed.append(f"rows without a target ({named}) are left out: data.args.drop_without_target")
 
 
 def _advise_folds(plan: Plan, use: str, reading: Reading, data: dict[str, Any]) -> None:

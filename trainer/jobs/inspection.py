@@ -230,6 +230,7 @@ def _column(values: pl.Series) -> dict[str, Any]:
     if numbers is not None and values.dtype.is_numeric() and len(numbers):
         found["spread"] = _spread(numbers.to_numpy())
     found |= {"is_fraction": True} if is_fraction else {}
+    found |= {"empty": len(values) - len(filled)} if len(filled) < len(values) else {}
     return found | {"of_numbers": True} if numbers is not None and kind == "category" else found
 
 

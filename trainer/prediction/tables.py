@@ -76,13 +76,13 @@ def guarded(argument: str, schema: dict[str, Any]) -> Iterator[None]:
 def read_any(argument: str, schema: dict[str, Any]) -> Iterator[Row]:
     """Yield the rows of a file, or of JSON in the argument itself. Raises errors of these."""
     path, text = Path(argument), argument.lstrip()
-    if text.startswith(("{", "[")) or path.suffix == ".json":
-        found = json.loads(path.read_text(encoding="utf-8-sig") if path.suffix == ".json" else text)
+    if text.startswith(("{", "[")):
+        found = json.loads(text)
         rows = found if isinstance(found, list) else [found]
         if not all(isinstance(row, dict) for row in rows):
             raise ValueError("it is no object of columns, and no list of them")
         yield from rows
-    elif path.suffix in {".jsonl", ".ndjson"}:
+    elif path.suffix in {".jsonl", ".ndjson", ".json"}:
         yield from read_rows(path, schema)
     else:
         yield from read_rows(path, schema | {"delimiter": delimiter_of(path, schema)})

@@ -114,6 +114,17 @@ def test_the_machine_is_looked_at_anew_after_a_while_and_the_files_are_not(tmp_p
     assert {**later["machine"], "processor": 0} == {**first["machine"], "processor": 0}, "but for what is timed anew"
 
 
+@pytest.mark.slow
+@pytest.mark.requirement("ARCH-1")
+def test_a_list_of_objects_is_looked_at_as_a_table_with_its_empty_cells(tmp_path, workspace):
+    cars = [{"name": f"car {n}", "miles": None if n == 3 else 10.5 + n, "origin": "ab"[n % 2]} for n in range(40)]
+    (tmp_path / "cars.json").write_text(json.dumps(cars, indent=1))
+    found = inspected(workspace, read_request(intent="x", data="cars.json", model="mlp"), tmp_path, 60)
+    assert found["data"]["rows"] == 40
+    empty = {one["name"]: one.get("empty") for one in found["data"]["columns"]}
+    assert empty == {"name": None, "miles": 1, "origin": None}
+
+
 @pytest.mark.requirement("ARCH-3")
 def test_the_same_order_is_begun_once_and_a_process_that_ends_without_an_answer_is_told(tmp_path, workspace):
     order = {"config": {}, "stamps": []}

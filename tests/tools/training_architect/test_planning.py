@@ -61,6 +61,15 @@ def test_of_few_rows_the_simple_model_is_the_one_to_beat(rows, is_told):
 
 
 @pytest.mark.requirement("ARCH-1")
+@pytest.mark.parametrize(("column", "is_left_out"), [("queue", True), ("id", False)])
+def test_rows_without_a_target_are_left_out_and_that_is_told(column, is_left_out):
+    columns = [{**one, "empty": 12} if one["name"] == column else one for one in COLUMNS]
+    plan = planned("24 GB card", {**FOUND, "data": FOUND["data"] | {"columns": columns}})
+    assert plan.config["data"]["args"].get("drop_without_target") == (True if is_left_out else None)
+    assert any("(12 without 'queue') are left out" in one for one in plan.assumed) is is_left_out
+
+
+@pytest.mark.requirement("ARCH-1")
 def test_a_plan_is_a_complete_configuration_with_a_reason_for_every_value():
     plan = planned("24 GB card")
     config = parse_config(plan.config)

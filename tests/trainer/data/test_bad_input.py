@@ -73,7 +73,7 @@ BAD: dict[str, tuple[str, str | bytes, str, str]] = {
     ),
     "a constant target": ("csv", text({row: f"{row},p,2.5" for row in range(40)}), "is constant .2.5", "Name"),
     "the same row": ("csv", text({row: "1,p,a" if row else "1,p,b" for row in range(40)}), "2 distinct", "Give"),
-    "a list of objects": ("jsonl", json.dumps([{"age": 1, "left": 2}]), "is one JSON list", "Write a line for each"),
+    "a list of objects": ("csv", json.dumps([{"age": 1, "left": 2}]), "is a JSON list", "Set data.use to jsonl"),
     "a billion rows": ("npz", boasting(10**9), "promises 12,000,000,000 bytes .* and 120 are there", "Point data.args"),
     "more than memory": ("npz", boasting(10**14), "'x' promises .* and 120 are there", "Point data.args.path"),
     "by columns": ("npz", boasting(10**14, by_columns=True), "'x' promises .* and 120 are there", "Point data.args"),

@@ -247,7 +247,7 @@ UNSERVED = {
     "semicolon.csv": ("age;plan\n41;basic\n", "no row has the column 'age'; the first row has: age;plan"),
     "bad.csv": ("age,plan\n41,basic\nold,plus\n", "row 2, column 'age': 'old' is no finite number"),
     "torn.jsonl": ('{"age": 41, "plan": "basic"}\n{"age":\n', "line 2 is no JSON"),
-    "list.jsonl": ("[41]\n", "line 1 is no object of columns"),
+    "list.jsonl": ("[41]\n", "row 1 is not an object, but int"),
 }
 
 

@@ -13,6 +13,7 @@ from pyarrow import parquet
 from tests.trainer.data.loading import load
 
 from trainwright.trainer.base.errors import DataError
+from trainwright.trainer.catalog.names import from_library
 from trainwright.trainer.data.assemble import from_loaded
 from trainwright.trainer.data.sections import SplitSection
 from trainwright.trainer.data.sources import json_lines
@@ -52,6 +53,17 @@ def test_a_table_is_the_same_data_in_any_kind_of_file(files: dict[str, Path]) ->
         assert prints == {name: record.fingerprint for name, record in splits["csv"].records.items()}
 
 
+@pytest.mark.requirement("TRAIN-1", "ARCH-1")
+def test_one_list_of_objects_is_the_table_of_the_same_lines(files: dict[str, Path]) -> None:
+    lines = [line for line in files["jsonl"].read_text().splitlines() if line]
+    listed = files["jsonl"].with_suffix(".json")
+    listed.write_text("[\n" + ",\n".join(lines) + "\n]")
+    tables = [load("jsonl", path, target="kind") for path in (files["jsonl"], listed)]
+    assert torch.equal(tables[0].samples.tensors[0], tables[1].samples.tensors[0])
+    assert from_library("data", "cars.json") == {"data.use": "jsonl", "data.args.path": "cars.json"}
+    assert [place for place, _ in json_lines.records_of(listed)][:2] == ["row 1", "row 2"]
+
+
 @pytest.mark.requirement("TRAIN-1")
 @pytest.mark.parametrize(
     ("name", "content", "told"),
@@ -63,7 +75,9 @@ def test_a_table_is_the_same_data_in_any_kind_of_file(files: dict[str, Path]) ->
         ("a.jsonl", '{"x": 1, "y": 2}\n{"x": 1, "z": 2}', "line 2: the target 'y' is empty"),
         ("a.jsonl", '{"x": {"z": 1}, "y": 2}\n', "a.jsonl has no column to predict 'y' from"),
         ("a.jsonl", '{"x": 1, "y": ""}\n', "a.jsonl line 1: the target 'y' is empty"),
-        ("a.jsonl", "\n\n", "a.jsonl has no line with data"),
+        ("a.jsonl", "\n\n", "a.jsonl has no row with data"),
+        ("a.jsonl", '[{"x": 1, "y": 2}, 3]', "a.jsonl row 2 is not an object, but int"),
+        ("a.jsonl", '[{"x": 1, "y": 2}', "a.jsonl is no JSON"),
         ("a.jsonl", b"\xff\xfe", "a.jsonl cannot be read"),
         ("a.parquet", b"PAR1 and no more", "a.parquet cannot be read"),
         ("a.parquet", b"", "a.parquet cannot be read"),
@@ -84,7 +98,7 @@ def test_a_bad_file_is_told_with_its_place(name: str, content: Any, told: str, t
         ({"x": 10**30, "y": "b"}, None),
         ({"x": None, "y": 7}, None),
         ({"x": True, "y": "b"}, None),
-        ({"x": 1, "y": "b", "z": 1}, "line 5002 has keys that none of the first 100 lines has: z"),
+        ({"x": 1, "y": "b", "z": 1}, "line 5002 has keys that none of the first 100 rows has: z"),
         ('{"x": 1, "y": "a"} {"x": 2, "y": "b"}', "line 5002 is no JSON: Extra data"),
     ],
     ids=["fraction", "vast", "number as text", "boolean", "new key", "two objects"],

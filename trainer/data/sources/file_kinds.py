@@ -92,7 +92,7 @@ def _of_json(head: bytes) -> FileKind | None:
     """Return JSON's kind: lines of objects, or one list, by the first line or sign."""
     begun = head.removeprefix(b"\xef\xbb\xbf").lstrip()
     if re.match(rb"\[\s*\{", begun):
-        return FileKind("one JSON list", None, "Write a line for each object, for source jsonl")
+        return FileKind("a JSON list", "jsonl")
     if not begun.startswith(b"{"):
         return None
     try:

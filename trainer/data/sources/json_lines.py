@@ -1,8 +1,7 @@
-"""Tables as JSON lines: an object a line; a key that a line lacks is a missing value."""
+"""Tables as JSON: an object a line, or one list of objects; a key that a row lacks is a missing value."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from contextlib import suppress
 from itertools import islice
@@ -22,18 +21,18 @@ ROWS_AT_ONCE = 1 << 13
 
 
 class _File(Table):
-    """A file of JSON lines."""
+    """A file of JSON lines, or of one list."""
 
     name: ClassVar[str] = "jsonl"
-    endings: ClassVar[tuple[str, ...]] = ("jsonl", "ndjson")
+    endings: ClassVar[tuple[str, ...]] = ("jsonl", "ndjson", "json")
 
     def _header(self, path: Path) -> list[str]:
         keys: dict[str, None] = {}
-        for _, record in islice(_records(path), ROWS):
+        for _, record in islice(records_of(path), ROWS):
             keys |= dict.fromkeys(record)
         if not keys:
             raise DataError(
-                f"{path.name} has no line with data.", remedy="Point data.args.path at a file with data in it."
+                f"{path.name} has no row with data.", remedy="Point data.args.path at a file with data in it."
             )
         return named(keys, path)
 
@@ -53,21 +52,21 @@ class _File(Table):
         import pyarrow as pa
 
         known = set(self._header(path))
-        records = islice(_records(path), done, None)
+        records = islice(records_of(path), done, None)
         while some := list(islice(records, ROWS_AT_ONCE)):
-            for line, record in some:
+            for place, record in some:
                 if not record.keys() <= known:
                     other = ", ".join(sorted(record.keys() - known))
                     raise DataError(
-                        f"{path.name} line {line} has keys that none of the first {ROWS} lines has: {other}.",
-                        remedy="Remove them, or give the first line all keys, null where it has no value.",
+                        f"{path.name} {place} has keys that none of the first {ROWS} rows has: {other}.",
+                        remedy="Remove them, or give the first row all keys, null where it has no value.",
                     )
             columns = [_column([record.get(name) for _, record in some]) for name in names]
             yield pa.RecordBatch.from_arrays(columns, names=names)
 
     def places(self, path: Path) -> Iterator[str]:
-        """Yield the line of each row."""
-        return (f"{path.name} line {line}" for line, _ in _records(path))
+        """Yield the line of each row, or its number in the list."""
+        return (f"{path.name} {place}" for place, _ in records_of(path))
 
 
 def _parsed(path: Path, header: list[str]) -> Iterator[pa.RecordBatch]:
@@ -80,7 +79,7 @@ def _parsed(path: Path, header: list[str]) -> Iterator[pa.RecordBatch]:
     from pyarrow import json as arrow
 
     kinds: dict[str, set[type]] = {name: set() for name in header}
-    for _, record in islice(_records(path), ROWS):
+    for _, record in islice(records_of(path), ROWS):
         for name, cell in record.items():
             kinds.setdefault(name.strip(), set()).add(type(cell))
     types = {
@@ -119,24 +118,17 @@ def _column(cells: list[Any]) -> pa.Array:
     return pa.array([transform.text_of(cell) for cell in cells], type=pa.string())
 
 
-def _records(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield line and object of every line that is not blank. Raises DataError for a line that is none."""
-    with transform.opened(path) as file:
-        for line, content in enumerate(file, start=1):
-            if not content.strip():
-                continue
-            try:
-                record = json.loads(content)
-            except (ValueError, RecursionError) as error:
-                raise DataError(
-                    f"{path.name} line {line} is no JSON: {str(error)[:120]}.", remedy="Repair or remove the line."
-                ) from error
-            if not isinstance(record, dict):
-                raise DataError(
-                    f"{path.name} line {line} is not an object, but {type(record).__name__}.",
-                    remedy='Write every row as an object of its columns: {"age": 41, "plan": "basic"}.',
-                )
-            yield line, record
+def records_of(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield place and object of each row. Raises DataError for a row that is none."""
+    try:
+        yield from transform.objects_of(path)
+    except UnicodeDecodeError:
+        raise
+    except ValueError as error:
+        raise DataError(
+            f"{path.name} {error}.",
+            remedy='Repair or remove the row; each is an object of its columns: {"age": 41, "plan": "basic"}.',
+        ) from error
 
 
 class JsonLinesTexts(_File, Texts):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
@@ -14,11 +13,11 @@ from trainwright.trainer.base.errors import DataError
 from trainwright.trainer.base.paths import confine_folder
 from trainwright.trainer.data.sources.cells import Wanted, files_of
 from trainwright.trainer.data.sources.csv_file import CsvTexts
+from trainwright.trainer.data.sources.json_lines import records_of
 from trainwright.trainer.data.sources.parquet_file import ParquetTexts
 from trainwright.trainer.data.sources.source import PATH, Files, Name, unreadable
 from trainwright.trainer.data.sources.tables import UNREADABLE, Texts
 from trainwright.trainer.data.sources.text_files import find_files
-from trainwright.trainer.data.table import transform
 
 Row = tuple[str, dict[str, Any]]
 """A row's place, and its columns."""
@@ -55,25 +54,10 @@ def _of_file(file: Path) -> Iterator[Row]:
         yield from _of_table(file, ParquetTexts if ".parquet" in endings else CsvTexts)
         return
     try:
-        with transform.opened(file) as opened:
-            text = opened.read()
-        if ".json" in endings:
-            listed = json.loads(text)
-            rows = (
-                [("row", row, value) for row, value in enumerate(listed, start=1)] if isinstance(listed, list) else []
-            )
-        else:
-            lines = enumerate(text.split("\n"), start=1)
-            rows = [("line", line, _parsed(file, line, content)) for line, content in lines if content.strip()]
-    except (*UNREADABLE, RecursionError) as error:
+        for place, row in records_of(file):
+            yield f"{file.name} {place}", row
+    except UNREADABLE as error:
         raise unreadable(file, error) from error
-    for unit, number, value in rows:
-        if not isinstance(value, dict):
-            raise DataError(
-                f"{file.name} {unit} {number} is a {type(value).__name__}, and not an object.",
-                remedy='Write every row as an object of its columns: {"text": "…"}.',
-            )
-        yield f"{file.name} {unit} {number}", value
 
 
 def _of_table(file: Path, kind: type[Texts]) -> Iterator[Row]:
@@ -84,15 +68,6 @@ def _of_table(file: Path, kind: type[Texts]) -> Iterator[Row]:
         table.places(file), chain.from_iterable(batch.to_pylist() for batch in batches), strict=False
     ):
         yield place, {name: cell for name, cell in row.items() if cell != ""} if kind is CsvTexts else row
-
-
-def _parsed(file: Path, line: int, content: str) -> Any:
-    try:
-        return json.loads(content)
-    except (ValueError, RecursionError) as error:
-        raise DataError(
-            f"{file.name} line {line} is no JSON: {str(error)[:120]}.", remedy="Repair or remove the line."
-        ) from error
 
 
 def _of_folder(folder: Path) -> Iterator[Row]:

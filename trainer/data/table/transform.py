@@ -323,13 +323,13 @@ def is_number(cell: str) -> bool:
 
 
 def read_rows(path: str | Path, schema: Row) -> Iterator[Row]:
-    """Yield the rows of a CSV file, or of JSON lines, as dicts by column name; either may be compressed.
+    """Yield the rows of a CSV file, or of JSON, as dicts by column name; either may be compressed.
 
     Raises ValueError for a line that is no row: of JSON no object, of CSV more or fewer cells than the header.
     """
     path = Path(path)
-    if not {".jsonl", ".ndjson"}.isdisjoint(path.suffixes):
-        yield from _read_objects(path)
+    if not {".jsonl", ".ndjson", ".json"}.isdisjoint(path.suffixes):
+        yield from (row for _, row in objects_of(path))
         return
     with opened(path, schema.get("encoding") or "utf-8-sig") as file:
         above, reader = begun(file, schema)
@@ -347,15 +347,26 @@ def read_rows(path: str | Path, schema: Row) -> Iterator[Row]:
             yield dict(zip(known, cells, strict=True))
 
 
-def _read_objects(path: Path) -> Iterator[Row]:
+def objects_of(path: Path) -> Iterator[tuple[str, Row]]:
+    """Yield place and object of each row of JSON: of each line that is not blank, or of one list.
+
+    Raises ValueError for a row that is none.
+    """
     with opened(path) as file:
-        for place, line in enumerate(file, start=1):
-            if not line.strip():
-                continue
-            try:
-                row = json.loads(line)
-            except ValueError as error:
-                raise ValueError(f"line {place} is no JSON: {error}") from None
+        lines = ((place, line) for place, line in enumerate(file, start=1) if line.strip())
+        first = next(lines, (1, ""))
+        if first[1].lstrip().startswith("["):
+            rows = ((f"row {row}", value) for row, value in enumerate(_json("", first[1] + file.read()), start=1))
+        else:
+            rows = ((f"line {place}", _json(f"line {place}", line)) for place, line in chain([first], lines) if line)
+        for place, row in rows:
             if not isinstance(row, dict):
-                raise ValueError(f"line {place} is no object of columns")
-            yield row
+                raise ValueError(f"{place} is not an object, but {type(row).__name__}")
+            yield place, row
+
+
+def _json(place: str, text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{place} is no JSON: {str(error)[:120]}".lstrip()) from None
