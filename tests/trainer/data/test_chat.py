@@ -145,7 +145,7 @@ def write_folder(folder: Path, rows: list[dict[str, Any]]) -> None:
         ({"messages": [{"role": "narrator", "content": "a"}]}, "line 2, message 1 names no known role"),
         ({"messages": [{"role": "assistant", "content": ""}]}, "line 2, message 1 has no text"),
         ({"messages": [{"role": "user", "content": [{"type": "image"}]}]}, "line 2, message 1 has no text"),
-        ([1], "line 2 is a list"),
+        ([1], "line 2 is not an object, but list"),
     ],
 )
 def test_a_row_that_is_no_conversation_is_named(row: Any, told: str, tmp_path: Path) -> None:
