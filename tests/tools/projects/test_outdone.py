@@ -7,14 +7,16 @@ from typing import Any
 
 import pytest
 from tests.tools.projects.conftest import Rewrite
+from tests.worlds.flowers import finish
 
 from trainwright.tools import projects
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.searches import first_search
 from trainwright.tools.projects.advancing import advance
-from trainwright.tools.training_orchestrator import refresh_run
+from trainwright.tools.training_orchestrator import refresh_run, start_run
 from trainwright.tools.verification import verify_workspace
 from trainwright.tools.workspace import Workspace
+from trainwright.trainer.run import RunKind
 
 NAME = "flowers"
 Edit = Callable[[dict[str, Any]], None]
@@ -47,6 +49,21 @@ def test_a_diagnosis_that_was_made_by_the_interval_alone_is_told_and_is_no_fault
     assert projects.diagnose(workspace, NAME).fit == "good", "four rows show no rival to be better"
     rewrite(workspace, "", lambda body: body.get("assessment", {}).update(best_value=0.999))
     assert [one for one in verify_workspace(workspace.path).problems if "best_value: recorded 0.999" in one]
+
+
+@pytest.mark.requirement("PHASE-4", "PIPE-3")
+def test_an_ablation_is_held_against_the_rivals_that_its_baseline_fitted(
+    at: Callable[[str], Workspace], rewrite: Rewrite
+) -> None:
+    workspace = at("diagnosed")
+    run = start_run(workspace, NAME, RunKind.ABLATION, changes={"optimizer.learning_rate": 0.03}).run_id
+    view = finish(workspace, run)
+    assert view.rival is not None
+    assert "accuracy on the same 30 validation rows: the model" in view.rival
+    rewrite(workspace, "", outdo(6))
+    answer = projects.diagnose(workspace, NAME, run)
+    assert (answer.fit, answer.recommendation, answer.verdict) == ("outdone", "decide", "attention")
+    assert "better (accuracy 1 against " in answer.beside_rivals[0]
 
 
 @pytest.mark.long
