@@ -43,14 +43,14 @@ class Others(NamedTuple):
 
     rows: Sealed | None
     """Planning's smoke run, whose rows count; None: not sealed."""
-    source: Sealed | None
+    source: Sealed | None = None
     """The run that an export is of, whose program was written where no test rows were."""
     baseline: Named | None = None
     """The one that the project's evaluation gate names."""
     drawn: Drawn | None = None
-    """What was drawn for the episodes of the same weights before."""
+    """What was drawn for the episodes of the same weights before, which are played again."""
     fitted: Sealed | None = None
-    """The newest baseline before it on the same planned rows, whose worker fitted rivals."""
+    """The newest baseline before it on the same planned rows: its rivals count for a run that fitted none."""
 
 
 def compared_with(workspace: Workspace, facts: ProjectFacts, project: str, run_id: str) -> Others:
@@ -93,35 +93,25 @@ def _baseline_of(workspace: Workspace, project: str, run_id: str) -> Named | Non
     return named_baseline(workspace, gate.baseline, project)
 
 
-def evaluate_program(
-    run: Sealed,
-    rows: Sealed | None,
-    source: Sealed | None = None,
-    baseline: Named | None = None,
-    drawn: Drawn | None = None,
-    fitted: Sealed | None = None,
-) -> RunEvaluated | None:
+def evaluate_program(run: Sealed, others: Others) -> RunEvaluated | None:
     """Evaluate the program of a completed run on the rows that planning's smoke run fixed. Never raises.
 
     Args:
         run: the run, whose part Program names the program.
-        rows: the smoke run on which the present planning decision depends; None where there is none.
-        source: of an export the run that was exported, whose program was written where no test rows were.
-        baseline: that the project's evaluation gate names.
-        drawn: of an evaluation that is repeated, or of the same weights: those episodes are played again.
-        fitted: the baseline whose rivals count for a run that fitted none.
+        others: planning's smoke run and what else counts for it.
 
     Returns:
         What the ledger is to record; with a `problem` where it could not be evaluated. None: there is no part Program.
     """
     started = time.monotonic()
+    rows = others.rows
     found: dict[str, Any] = {"run_id": run.directory.run_id, "rows_run": rows.directory.run_id if rows else ""}
     try:
         program = run.part(Program)
         if not program:
             return None
         found |= {"program": program.digest or "", "rows": _record_digest(rows)}
-        found |= _evaluated(run, Others(rows, source, baseline, drawn, fitted), program)
+        found |= _evaluated(run, others, program)
     except Exception as error:  # noqa: BLE001 - a run is sealed all the same, and its gate says why
         what = f"its record cannot be read: {type(error).__name__}: {' '.join(str(error).split())[:200]}"
         found |= {"problem": what, "remedy": AGAIN}

@@ -133,7 +133,7 @@ def _certify(view: RunView, workspace: Workspace) -> None:
 
 
 def _beside_rivals(view: RunView, workspace: Workspace, directory: RunDirectory) -> str | None:
-    """Return a baseline or ablation beside rivals and the user's reference: as evaluated, else as its process scored them."""
+    """Return the run beside its rivals and the user's reference: as evaluated, else as its process scored them."""
     assert view.best is not None, "it has the model's value"  # noqa: S101
     with workspace.snapshot() as session:
         found = Look().facts(session, workspace, view.project, None).evaluations.get(view.run_id)
