@@ -67,7 +67,10 @@ def compared_with(workspace: Workspace, facts: ProjectFacts, project: str, run_i
         program = None
     drawn = drawn_before(facts, run_id, source, program)
     fitted = _with_rivals(workspace, facts, project, run_id)
-    return Others(found[0], found[1], _baseline_of(workspace, project, run_id), drawn, fitted)
+    baseline = _baseline_of(workspace, project, run_id)
+    if start is not None and start.kind == RunKind.ABLATION and fitted is not None:  # an attempt is at its baseline
+        baseline = named_baseline(workspace, fitted.directory.run_id, project)
+    return Others(found[0], found[1], baseline, drawn, fitted)
 
 
 def _with_rivals(workspace: Workspace, facts: ProjectFacts, project: str, run_id: str) -> Sealed | None:
