@@ -200,7 +200,7 @@ def _stems(text: str) -> frozenset[str]:
 
 
 def _stem(word: str) -> str:
-    return re.sub(r"(?<=\w{3})(?:ing|ed|es|s|e)$", "", word)
+    return re.sub(r"(?<=\w{3})(?:isons?|ings?|ed|es|s|e)$", "", word)
 
 
 def near_paths(name: str) -> list[str]:

@@ -15,7 +15,7 @@ from typing import Any
 
 from cases import Case
 
-from trainwright.tools.evaluation import Sealed, evaluate_program
+from trainwright.tools.evaluation import Others, Sealed, evaluate_program
 from trainwright.trainer import worker
 from trainwright.trainer.base.canonical import digest_file
 from trainwright.trainer.config import config_digest, parse_config
@@ -89,7 +89,7 @@ def _exported(case: Case, place: Path, code: Path) -> tuple[RunDirectory, float]
     rows = _worked(place / "rows", case.values, code, RunKind.SMOKE, max_steps=2)
     run = _worked(place / "run", case.values, code, RunKind.FINAL, exports_program=True)
     export = _worked(place / "export", case.values, code, RunKind.EXPORT, source_run=str(run.path))
-    found = evaluate_program(_sealed(export), _sealed(rows), _sealed(run))
+    found = evaluate_program(_sealed(export), Others(_sealed(rows), _sealed(run)))
     if found is None or found.problem:
         raise RuntimeError(found.problem if found is not None else "the export has no program")
     values = found.splits["test"]["metrics"]

@@ -60,6 +60,7 @@ async def test_an_empty_workspace_is_answered_with_the_page_that_most_jobs_need(
         ("out of memory on my GPU", "memory"),
         ("class imbalance loss weights", "diagnostics/class_imbalance.md"),
         ("torchscript", "checkpointing/deployment_export.md"),
+        ("gradient boosting comparison", "configs/metrics.md#a-rival"),
     ],
 )
 @pytest.mark.requirement("MCP-2")

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 ROOM = Path(__file__).resolve().parents[1]
 """The folder of the tools, below which the templates stand."""
 LONGEST_CODE = 4000
-"""Characters of a code span: a call that is cut is none."""
+"""Characters of a code span, or of sentences: a call that is cut is none."""
 MAX_LISTED = 300
 """Values of a list that are shown."""
 SPECIAL = re.compile(r"[\\`*\[\]|~]")
@@ -87,6 +87,11 @@ def listed(values: Iterable[Any]) -> Markdown:
     return Markdown(", ".join(shown[:MAX_LISTED] + left_out))
 
 
+def whole(value: Any) -> Markdown:
+    """Sentences in one line, of which none is cut: those of a comparison are longer than any other value."""
+    return Markdown(escaped(one_line(value, longest=LONGEST_CODE)))
+
+
 def code(value: Any) -> Markdown:
     """Code span of a value, in a fence that nothing in the value closes; also within a row of a table."""
     line = one_line(value, longest=LONGEST_CODE).replace("|", "\\|")
@@ -121,7 +126,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     del environment.filters["safe"]
-    environment.filters.update(quoted=quoted, listed=listed, code=code, fenced=fenced)
+    environment.filters.update(quoted=quoted, listed=listed, code=code, fenced=fenced, whole=whole)
     return environment
 
 

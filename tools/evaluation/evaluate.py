@@ -28,7 +28,7 @@ from trainwright.trainer.config import TrainingConfig
 from trainwright.trainer.losses import LOSSES
 from trainwright.trainer.metrics import BUILT_IN
 from trainwright.trainer.objectives.sections import AdversarialSection, ContrastiveSection, MultiTaskSection
-from trainwright.trainer.run import RunKind, RunSpecification
+from trainwright.trainer.run import RunKind, RunSpecification, RunState
 from trainwright.trainer.run.artifacts import FixedRows, Program
 from trainwright.trainer.run.evidence import Data, Environment, Resolved, Summary
 from trainwright.trainer.run.results import Export
@@ -43,12 +43,14 @@ class Others(NamedTuple):
 
     rows: Sealed | None
     """Planning's smoke run, whose rows count; None: not sealed."""
-    source: Sealed | None
+    source: Sealed | None = None
     """The run that an export is of, whose program was written where no test rows were."""
     baseline: Named | None = None
     """The one that the project's evaluation gate names."""
     drawn: Drawn | None = None
-    """What was drawn for the episodes of the same weights before."""
+    """What was drawn for the episodes of the same weights before, which are played again."""
+    fitted: Sealed | None = None
+    """The newest baseline before it on the same planned rows: its rivals count for a run that fitted none."""
 
 
 def compared_with(workspace: Workspace, facts: ProjectFacts, project: str, run_id: str) -> Others:
@@ -64,7 +66,23 @@ def compared_with(workspace: Workspace, facts: ProjectFacts, project: str, run_i
     except TrainwrightError:  # a torn record: the evaluation says so
         program = None
     drawn = drawn_before(facts, run_id, source, program)
-    return Others(found[0], found[1], _baseline_of(workspace, project, run_id), drawn)
+    fitted = _with_rivals(workspace, facts, project, run_id)
+    baseline = _baseline_of(workspace, project, run_id)
+    if start is not None and start.kind == RunKind.ABLATION and fitted is not None:  # an attempt is at its baseline
+        baseline = named_baseline(workspace, fitted.directory.run_id, project)
+    return Others(found[0], found[1], baseline, drawn, fitted)
+
+
+def _with_rivals(workspace: Workspace, facts: ProjectFacts, project: str, run_id: str) -> Sealed | None:
+    """Return the newest completed baseline before a run that planning gave the same rows; None: there is none."""
+    rows, found = facts.rows_run(run_id), None
+    for name, start in facts.started.items():
+        if name == run_id:
+            break
+        seal = facts.seals.get(name) if start.kind == RunKind.BASELINE else None
+        if seal is not None and seal.state == RunState.COMPLETED and facts.rows_run(name) == rows:
+            found = Sealed(workspace.run_directory(project, name), seal.digests)
+    return found
 
 
 def _baseline_of(workspace: Workspace, project: str, run_id: str) -> Named | None:
@@ -78,33 +96,25 @@ def _baseline_of(workspace: Workspace, project: str, run_id: str) -> Named | Non
     return named_baseline(workspace, gate.baseline, project)
 
 
-def evaluate_program(
-    run: Sealed,
-    rows: Sealed | None,
-    source: Sealed | None = None,
-    baseline: Named | None = None,
-    drawn: Drawn | None = None,
-) -> RunEvaluated | None:
+def evaluate_program(run: Sealed, others: Others) -> RunEvaluated | None:
     """Evaluate the program of a completed run on the rows that planning's smoke run fixed. Never raises.
 
     Args:
         run: the run, whose part Program names the program.
-        rows: the smoke run on which the present planning decision depends; None where there is none.
-        source: of an export the run that was exported, whose program was written where no test rows were.
-        baseline: that the project's evaluation gate names.
-        drawn: of an evaluation that is repeated, or of the same weights: those episodes are played again.
+        others: planning's smoke run and what else counts for it.
 
     Returns:
         What the ledger is to record; with a `problem` where it could not be evaluated. None: there is no part Program.
     """
     started = time.monotonic()
+    rows = others.rows
     found: dict[str, Any] = {"run_id": run.directory.run_id, "rows_run": rows.directory.run_id if rows else ""}
     try:
         program = run.part(Program)
         if not program:
             return None
         found |= {"program": program.digest or "", "rows": _record_digest(rows)}
-        found |= _evaluated(run, Others(rows, source, baseline), program, drawn or {})
+        found |= _evaluated(run, others, program)
     except Exception as error:  # noqa: BLE001 - a run is sealed all the same, and its gate says why
         what = f"its record cannot be read: {type(error).__name__}: {' '.join(str(error).split())[:200]}"
         found |= {"problem": what, "remedy": AGAIN}
@@ -150,7 +160,7 @@ def _splits(kind: RunKind, record: FixedRows) -> list[str]:
     return ["validation", *(["test"] if kind is RunKind.EXPORT and "test" in record.splits else [])]
 
 
-def _evaluated(run: Sealed, others: Others, program: Program, drawn: Drawn) -> dict[str, Any]:
+def _evaluated(run: Sealed, others: Others, program: Program) -> dict[str, Any]:
     rows, baseline = others.rows, others.baseline
     if not program.path:
         cause = program.problem or "the run exported no program"
@@ -165,7 +175,7 @@ def _evaluated(run: Sealed, others: Others, program: Program, drawn: Drawn) -> d
         remedy = "Add a built-in metric to `metrics`: it is evaluated apart."
         return {"problem": "loss and metrics are all computed by the user's code", "remedy": remedy}
     with tempfile.TemporaryDirectory(prefix="outputs-") as folder:
-        rivals = rivals_of(run, order, Path(folder))
+        rivals = rivals_of(run, others.fitted, order, Path(folder))
         order = order | {"rivals": [one for one in rivals if "problem" not in one]}
         asked = _with_baseline(order, baseline)
         answer = run_clean_room(asked | ({"keep_outputs": folder} if own else {}))
@@ -174,7 +184,7 @@ def _evaluated(run: Sealed, others: Others, program: Program, drawn: Drawn) -> d
         if own:
             add_own_metrics(run, own, answer, Path(folder))
         if episodes:
-            add_episodes(run, asked, answer, Path(folder), drawn)
+            add_episodes(run, asked, answer, Path(folder), others.drawn or {})
         add_problems(rivals, answer)
     if variants := variants_of(run, order):
         answer["splits"]["validation"]["variants"] = variants

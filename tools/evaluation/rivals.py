@@ -1,4 +1,4 @@
-"""Rivals beside a program: what the export's worker fitted, and the user's reference, on the rows that planning fixed.
+"""Rivals beside a program: what its worker, or the baseline's, fitted, and the user's reference, on the planned rows.
 
 Their outputs are files; the clean room computes the figures, and the intervals of the differences.
 """
@@ -21,17 +21,21 @@ SECONDS = 300.0
 """Of a reference, which may be fitted."""
 
 
-def rivals_of(run: Sealed, order: dict[str, Any], folder: Path) -> list[dict[str, Any]]:
+def rivals_of(run: Sealed, fitted: Sealed | None, order: dict[str, Any], folder: Path) -> list[dict[str, Any]]:
     """Return the rivals of a clean room's order, each with name, folder and `splits`; or with a `problem`.
 
     Args:
         run: whose worker fitted them and kept the train rows, and whose configuration names a reference.
+        fitted: the baseline whose worker did so for a run that fits none; both had the rows that planning fixed.
         order: without rivals.
         folder: a temporary one, for the reference's outputs.
     """
-    record = run.part(Rivals)
+    by = run
+    if not (record := run.part(Rivals)) and fitted is not None:
+        by, record = fitted, fitted.part(Rivals)
+    artifacts = str(by.directory.artifacts)
     found = [
-        {"name": one.name, "told": one.told, "folder": str(run.directory.artifacts), "splits": one.as_dict()["kept"]}
+        {"name": one.name, "told": one.told, "folder": artifacts, "splits": one.as_dict()["kept"]}
         for one in record.rivals
         if one.kept
     ]
@@ -40,15 +44,15 @@ def rivals_of(run: Sealed, order: dict[str, Any], folder: Path) -> list[dict[str
         return found
     into = folder / "reference"
     into.mkdir()
-    train = record.train.as_dict() | {"folder": str(run.directory.artifacts)} if record.train is not None else None
+    train = record.train.as_dict() | {"folder": artifacts} if record.train is not None else None
     given = {"rows": order["rows"], "splits": order["splits"], "train": train, "into": str(into)}
     given["is_table"] = bool(run.part(Data).columns)
     answer = run_apart(run, reference, WORKER, given, folder, seconds=SECONDS, is_imported=False)
-    fitted = ""
+    how = ""
     if answer.pop("is_fitted", False):
-        fitted = ", fitted on the train rows"
+        how = ", fitted on the train rows"
         del answer[CODE]  # by which figures come again, as those of a fit need not
-    return [*found, answer | {"name": reference, "told": f"your reference {reference}{fitted}", "folder": str(into)}]
+    return [*found, answer | {"name": reference, "told": f"your reference {reference}{how}", "folder": str(into)}]
 
 
 def add_problems(rivals: list[dict[str, Any]], answer: dict[str, Any]) -> None:

@@ -13,15 +13,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sqlalchemy import select
 
+from trainwright.tools.gates.cures import goes_with
 from trainwright.tools.gates.finals import is_as_asked, is_reused
 from trainwright.tools.gates.releases import holds_now, other_than_planned
+from trainwright.tools.gates.shown import gain
 from trainwright.tools.gates.staleness import exemption_changes, opened_since
 from trainwright.tools.owner.grants import operations
 from trainwright.tools.workspace.tables import Study
 from trainwright.trainer.base.errors import TrainwrightError
 from trainwright.trainer.base.read_tracking import note_fleeting
 from trainwright.trainer.checkpoints.index import list_checkpoints
-from trainwright.trainer.config import SearchSection, config_digest, merge_changes, parse_config
+from trainwright.trainer.config import SearchSection, config_digest, flatten, merge_changes, parse_config
 from trainwright.trainer.run import RunKind, RunState
 from trainwright.trainer.run.looked_at import Opened
 
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 
     from trainwright.tools.answers import NextCall
     from trainwright.tools.gates.records import Records, RunRecords
+    from trainwright.trainer.config import TrainingConfig
 
 OUTSIDE = frozenset({"limit", "storage", "out_of_memory", "interrupted"})
 """Failures whose cause may lie outside the digests: such a run is tried once more."""
@@ -170,7 +173,26 @@ def _configure(evidence: Records, arguments: dict[str, Any]) -> str:
         return "the configuration has these values already" if config.exports_as(evidence.config) else ""
     held = [number for number, version in evidence.facts.configurations.items() if version.digest == digest]
     tried = any(start.config_digest == digest for start in evidence.facts.started.values())
-    return f"version {held[-1]} had these values, was tried and left" if held and tried else ""
+    if held and tried:
+        return f"version {held[-1]} had these values, was tried and left"
+    return _measured_worse(evidence, config)
+
+
+def _measured_worse(evidence: Records, config: TrainingConfig) -> str:
+    """Return which ablation of these values, or of less in their direction, was worse than the baseline; or ''."""
+    metric, baseline = evidence.goal_metric, evidence.baseline
+    value = baseline.best_value(metric) if baseline is not None else None
+    before, wanted = (flatten(one.model_dump(mode="json")) for one in (evidence.config, config))
+    changed = {key: one for key, one in wanted.items() if before.get(key) != one}
+    for run_id, start in evidence.facts.started.items():
+        run = evidence.run(run_id) if start.kind == RunKind.ABLATION and start.study is None else None
+        own = run.best_value(metric) if run is not None and run.is_complete else None
+        if run is None or own is None or value is None or gain(evidence.goal, own) >= gain(evidence.goal, value):
+            continue
+        after = flatten(run.directory.specification().config.model_dump(mode="json"))
+        if after == wanted or goes_with(changed, before, after):
+            return f"{run.id} measured it: {metric} {own:.4g}, worse than the baseline's {value:.4g}"
+    return ""
 
 
 def _tune(evidence: Records, arguments: dict[str, Any]) -> str:

@@ -93,7 +93,7 @@ def _tried(
         return None
     is_mild = (_alert(before, alert) or {}).get("severity") != "critical"
     held = next((body for body in later if _holds(wanted, values[body["run_id"]])), None)
-    beyond = [body for body in later if is_mild and _goes_with(wanted, own, values[body["run_id"]])]
+    beyond = [body for body in later if is_mild and goes_with(wanted, own, values[body["run_id"]])]
     outcomes = [_outcome(fix, alert, before, body) for body in ([held] if held else beyond)]
     worse = [one for one in outcomes if is_mild and _is_worse(evidence, one)]
     if not (held or worse):
@@ -270,7 +270,7 @@ def _holds(changes: dict[str, Any], values: dict[str, Any]) -> bool:
     return all(key in values and values[key] == value for key, value in changes.items())
 
 
-def _goes_with(changes: dict[str, Any], before: dict[str, Any], after: dict[str, Any]) -> bool:
+def goes_with(changes: dict[str, Any], before: dict[str, Any], after: dict[str, Any]) -> bool:
     """Return whether two configurations differ in the changed keys alone, by numbers in the changes' direction."""
     numbers = (changes, before, after)
     if not all(isinstance(each.get(key), int | float) for key in changes for each in numbers):

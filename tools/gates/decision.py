@@ -51,6 +51,8 @@ class Facts(Frozen):
     """Waits for fixes that are being tried, whose result would come too late for a later phase."""
     leak: Option | None = None
     """Takes out a column that gives the target away, at a measured price."""
+    better: Option | None = None
+    """Takes over what an ablation showed to be better than what would be released."""
     closed: list[Option] = Field(default_factory=list)
     """Remedies of the checks that keep the gate closed, in order; then alternatives."""
     document: NextCall | None = None
@@ -87,6 +89,7 @@ def _in_order(facts: Facts) -> Iterator[Option | None]:
     yield from facts.about.cures  # a sick run is cured before anything is built on it
     yield facts.leak
     yield from facts.cures  # a known cure comes before the gate, and before any search
+    yield facts.better  # it costs nothing more to know, and no search begins from worse
     if facts.closed:
         yield from _opening(facts)
         return  # behind a closed gate nothing further is proposed

@@ -8,12 +8,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.answers import NextCall
+from trainwright.tools.gates.attempts import better_ablation
 from trainwright.tools.gates.call_history import failed_alike, in_vain
 from trainwright.tools.gates.checks.diagnostics import diagnosis
 from trainwright.tools.gates.decide import GateReport, evaluate
 from trainwright.tools.gates.decision import About, Facts, Option, decide
 from trainwright.tools.gates.evidence import Evidence
-from trainwright.tools.gates.exits import baseline_value, exit_of, is_improved_below_goal, verdict
+from trainwright.tools.gates.exits import baseline_value, exit_of, is_improved_below_goal, takes_best, verdict
 from trainwright.tools.gates.later import later_call
 from trainwright.tools.gates.leak_prices import removal, unpriced
 from trainwright.tools.gates.phase_status import barred, phase_status_of
@@ -110,6 +111,7 @@ def facts_of(
         value = evidence.baseline.best_value(evidence.goal_metric)  # certified, whatever its process reported
         is_met = value is not None and evidence.reaches_goal(value)
         facts["cures"] = [] if is_met else options_against(evidence, evidence.baseline, sick, proven=True)
+    facts["better"] = _better(evidence, where.phase)
     blocking = (report or evaluate(evidence, where.phase)).blocking
     if not blocking and _was_refused_just_now(evidence, where.phase):  # by files that only a decision reads again
         anew = Evidence(evidence.session, evidence.workspace, evidence.name, inspection=Inspection())
@@ -125,6 +127,12 @@ def facts_of(
         if is_improved_below_goal(evidence):  # what follows reads the test split: that is a decision
             return Facts(**facts, gate=Option(call=conclude(evidence, verdict(evidence, where.phase))))
     return Facts(**facts, gate=Option(call=_passing(evidence, where.phase)))
+
+
+def _better(evidence: Evidence, phase: Phase) -> Option | None:
+    """Return the change to a better ablation where it is decided what to release: the baseline, or a study's best."""
+    is_chosen = phase is not Phase.OPTIMIZATION or takes_best(evidence)
+    return None if is_chosen else _option(evidence, better_ablation(evidence))
 
 
 def _passing(evidence: Evidence, phase: Phase) -> NextCall:

@@ -16,6 +16,7 @@ from trainwright.tools.cures import ensure_tried, try_fixes
 from trainwright.tools.gates import cures
 from trainwright.tools.gates.artifacts import digests_of, new_drafts, publish
 from trainwright.tools.gates.beside_rivals import beside_rivals, run_reference
+from trainwright.tools.gates.call_history import in_vain
 from trainwright.tools.gates.cures import cure
 from trainwright.tools.gates.decision import About, Option, decide
 from trainwright.tools.gates.evidence import Evidence
@@ -29,7 +30,7 @@ from trainwright.tools.ledger import Look, record, seal_differences
 from trainwright.tools.ledger.events import Diagnosed
 from trainwright.tools.projects.diagnosis_answer import DiagnosisAnswer, answer_of, trial_of
 from trainwright.tools.reports.markdown import granted
-from trainwright.tools.training_monitor import Assessment, Goal, diagnostics_digests
+from trainwright.tools.training_monitor import Alert, Assessment, Goal, diagnostics_digests
 from trainwright.tools.training_monitor.outdone import BesideRival
 from trainwright.tools.training_monitor.run_summary import Glance, glance
 from trainwright.tools.training_orchestrator import refresh_project
@@ -108,10 +109,17 @@ def _answered(workspace: Workspace, case: _Case, seen: Glance) -> DiagnosisAnswe
         after = NextCall(tool="diagnose_run", arguments=own)
         facts = facts_of(evidence, after=after, about=partial(about_run, evidence, run, seen))
         update: dict[str, Any] = {"trial": trial_of(evidence, run), "next": decide(facts)}
-    answer = answer_of(case.project, run, seen, done)
+        vain = {alert.id: _in_vain(evidence, alert) for alert in assessment.alerts}
+    answer = answer_of(case.project, run, seen, done, vain)
     if ground:
         update |= {"recommendation": "conclude", "reasons": [*answer.reasons, ground]}
     return answer.model_copy(update=update)
+
+
+def _in_vain(evidence: Evidence, alert: Alert) -> dict[str, str]:
+    """Return by fix why the call that makes its change would be in vain, as `next` judges it."""
+    calls = {fix.id: evidence.call("configure", "", changes=fix.changes) for fix in alert.fixes if fix.changes}
+    return {fix: why for fix, call in calls.items() if (why := in_vain(evidence, call))}
 
 
 def _ground_to_conclude(evidence: Evidence, assessment: Assessment, new: dict[str, Any] | None = None) -> str:

@@ -176,11 +176,14 @@ class DiagnosisAnswer(Answer):
         return {**dict.fromkeys(("gradient_norm_median", "gradient_norm_maximum"), True), "curves": curves}
 
 
-def answer_of(project: str, run: RunEvidence, seen: Glance, done: dict[str, list[Tried]]) -> DiagnosisAnswer:
+def answer_of(
+    project: str, run: RunEvidence, seen: Glance, done: dict[str, list[Tried]], vain: dict[str, dict[str, str]]
+) -> DiagnosisAnswer:
     """Return the answer about a run, without its next call.
 
     Args:
         done: by alert, the fixes that were tried.
+        vain: by alert and fix, why its change is known to be in vain.
     """
     assessment = seen.assessment
     shown = beside(run.certified().get(assessment.metric or ""), assessment.best_value)
@@ -203,14 +206,14 @@ def answer_of(project: str, run: RunEvidence, seen: Glance, done: dict[str, list
         gap=assessment.gap,
         gradient_norm_median=assessment.gradient.median,
         gradient_norm_maximum=assessment.gradient.maximum,
-        alerts=[_view(project, alert, done.get(alert.id, [])) for alert in assessment.alerts],
+        alerts=[_view(project, alert, done.get(alert.id, []), vain.get(alert.id, {})) for alert in assessment.alerts],
         curves=seen.curves,
         unjudged=seen.unjudged,
     )
 
 
-def _view(project: str, alert: Alert, done: list[Tried]) -> AlertView:
-    in_vain = {one.fix for one in done if not one.cleared}
+def _view(project: str, alert: Alert, done: list[Tried], vain: dict[str, str]) -> AlertView:
+    in_vain = {one.fix for one in done if not one.cleared} | vain.keys()
     taken = ("id", "severity", "message", "measured", "threshold", "unit", "step", "epoch", "consequence_of")
     return AlertView(
         **alert.model_dump(include=set(taken)),
@@ -218,7 +221,7 @@ def _view(project: str, alert: Alert, done: list[Tried]) -> AlertView:
         rows=[str(row) for row in alert.rows],
         document=alert.document,
         fixes=[fix.call(project) or fix.text for fix in alert.fixes if fix.id not in in_vain],
-        tried=[str(one) for one in done],
+        tried=[*map(str, done), *(f"{fix}: {why}" for fix, why in vain.items())],
     )
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from sqlalchemy import select
 
 from trainwright.tools.gates.decide import final_values
+from trainwright.tools.gates.leak_prices import found_leaks
 from trainwright.tools.gates.leakage import beyond_chance
 from trainwright.tools.gates.phases import Phase
 from trainwright.tools.ledger import entries
@@ -27,12 +28,15 @@ if TYPE_CHECKING:
     from trainwright.tools.gates.evidence import Evidence
     from trainwright.tools.gates.run_evidence import RunEvidence
     from trainwright.trainer.run import RunDirectory
+    from trainwright.trainer.run.evidence import AlikeSamples
     from trainwright.trainer.run.looked_at import NearRows, OpenedFile, SplitLook
 
 MAX_FILES, MAX_ALIKE = 50, 10
 MOSTLY = 0.9
 """Share of rows that must differ for rows to be known from one project to another."""
 SPLITS = ("train", "validation", "test")
+COPIES = frozenset({"duplicate", "near_duplicate"})
+"""Kinds of leaks that are train rows like held-out ones, whatever their targets."""
 UNLIKE = frozenset({"mae", "mse"})
 """Errors in a target's unit, whose mean over several targets says nothing."""
 
@@ -67,6 +71,7 @@ def looked_at_values(evidence: Evidence, run: RunEvidence | None, *, with_test: 
     """
     smoke = evidence.smoke
     look = smoke.part(LookedAt) if smoke is not None else LookedAt()
+    alike = smoke.data.alike_samples if smoke is not None else []
     pooled = UNLIKE if smoke is not None and smoke.data.target_names else frozenset[str]()
     opened = run.part(Opened) if run is not None else Opened()
     lines = opened_lines(opened.files)
@@ -74,7 +79,9 @@ def looked_at_values(evidence: Evidence, run: RunEvidence | None, *, with_test: 
         "look": look,
         "split_lines": [_line(name, look.splits[name], with_test, pooled) for name in SPLITS if name in look.splits],
         "transformations": [TRANSFORMATIONS.get(name, name) for name in look.transformations],
+        "copies": [one.text for one in found_leaks(evidence) if one.kind in COPIES],
         "near_rows": [_near_text(one) for one in near_rows(evidence, look)],
+        "by_chance": [_alike_text(one) for one in alike if one.alike and "train" in one.splits],
         "opened_by": run.id if run is not None and opened else None,
         "opened": dict(list(lines.items())[:MAX_FILES]),
         "opened_more": sum(one.files for one in list(lines.values())[MAX_FILES:]) + opened.more,
@@ -154,6 +161,11 @@ def _line(name: str, look: SplitLook, with_test: bool, pooled: Collection[str]) 
 
 def _scores(values: dict[str, float], pooled: Collection[str]) -> str:
     return ", ".join(f"{name} {value:.4g}" for name, value in values.items() if name not in pooled) or "not scored"
+
+
+def _alike_text(one: AlikeSamples) -> str:
+    first, second = one.splits
+    return f"{one.alike} of {one.first} {first} rows almost equal {second} rows"
 
 
 def _near_text(one: NearRows) -> str:

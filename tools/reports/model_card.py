@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from trainwright.tools.documents.rendering import render
 from trainwright.tools.evaluation.told_apart import shown_by
 from trainwright.tools.gates import cures
-from trainwright.tools.gates.attempts import attempts, configurations, gain_over_first
+from trainwright.tools.gates.attempts import attempts, chosen_of, configurations, gain_over_first
 from trainwright.tools.gates.beside_rivals import rivals_text
 from trainwright.tools.gates.bounds import is_smaller_better
 from trainwright.tools.gates.caveats import caveats
@@ -39,6 +39,7 @@ from trainwright.trainer.base.text import one_line
 from trainwright.trainer.config import flatten
 from trainwright.trainer.prediction.assembly import use_of
 from trainwright.trainer.run import RunKind
+from trainwright.trainer.run.validation import Validation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
     from trainwright.tools.training_monitor import Alert
     from trainwright.trainer.run.evidence import Data
     from trainwright.trainer.run.results import Export
+    from trainwright.trainer.run.validation import Verdict
 
 MAX_ROWS = 30
 MAX_CHARACTERS = 90
@@ -131,6 +133,7 @@ def model_card(
         rivals=rivals_text(evidence),
         open_alerts=cures.accepted_open(evidence),
         warnings=open_warnings(evidence, final),
+        of_data=data_warnings(evidence),
         intent=evidence.project.intent or "No intent was given.",
         reference=reference_line(evidence, reached(evidence, Phase.FINALIZATION)),
         looks=looks,
@@ -172,7 +175,7 @@ def model_card(
         **looked_at_values(evidence, final, with_test=True),
         **slices_values(evidence.export),
         importance=_importance(evidence),
-        chosen=evidence.study or len(attempts(evidence)) > 1,
+        chosen=chosen_of(evidence),
     )
     head = _head(evidence.export, final.data, label, evidence.name, prediction.get("widget", []))
     return f"---\n{head}\n---\n\n{text}"
@@ -277,6 +280,8 @@ def _tried(evidence: Evidence) -> dict[str, Any]:
 # Section of the model card on alerts that the released run still shows, and what was tried against each.
 
 NONE_TRIED = "nothing"
+TOLD_APART = {"leaks", "label_errors"}
+"""Families of findings in the data: in a section of their own, and an alert of the run."""
 
 
 def open_warnings(evidence: Evidence, final: RunEvidence) -> list[dict[str, Any]]:
@@ -297,6 +302,12 @@ def open_warnings(evidence: Evidence, final: RunEvidence) -> list[dict[str, Any]
         for alert in diagnose(final.directory)
         if alert.severity != "info"
     ]
+
+
+def data_warnings(evidence: Evidence) -> list[Verdict]:
+    """Return planning's warnings on the data that no expectation settles, without those that are told elsewhere."""
+    found = evidence.smoke.part(Validation).report.worst_first() if evidence.smoke is not None else []
+    return [one for one in found if one.severity != "info" and one.family not in TOLD_APART]
 
 
 def _rule(alert: Alert) -> str:

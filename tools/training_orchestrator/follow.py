@@ -112,7 +112,7 @@ def _seal(workspace: Workspace, run: Run, seen: Observation, directory: RunDirec
     if seen.state is RunState.COMPLETED and record["digests"] and run.id not in facts.seals:
         sealed = evaluation.Sealed(directory, record["digests"])
         others = evaluation.compared_with(workspace, facts, run.project, run.id)
-        evaluated = evaluation.evaluated_soon(attempt, partial(evaluation.evaluate_program, sealed, *others))
+        evaluated = evaluation.evaluated_soon(attempt, partial(evaluation.evaluate_program, sealed, others))
     if evaluated is None:
         _file(workspace, run, seen, None)
         return

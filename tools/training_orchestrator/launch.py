@@ -281,7 +281,7 @@ def _write(
         commits_steps=RunKind(run.kind) in COMMITTING and launcher_of(RunKind(run.kind), plan.config).gives_key,
         overlay=plan.overlay,
         watch=watched_under(evidence),
-        exports_program=exports_program(RunKind(run.kind), run.label),
+        exports_program=exports_program(run, evidence.config, plan.config),
         wall=None
         if why_no_wall(workspace, RunKind(run.kind), plan.config)
         else workspace.settings.wall(workspace.path),

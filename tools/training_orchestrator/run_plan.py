@@ -15,6 +15,7 @@ from trainwright.tools.gates.leak_prices import changes_without_leak
 from trainwright.tools.gates.overlay import TEMPLATE, overlay_of
 from trainwright.tools.gates.phase_status import phase_status_of
 from trainwright.tools.gates.phases import LOOKING
+from trainwright.tools.ledger.events import RunStarted
 from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.records import get_run, runs_of
 from trainwright.tools.workspace.tables import Project, Run
@@ -43,9 +44,10 @@ CONFIRMATION = "confirmation"
 """Label of the runs that repeat a study's best configuration and the baseline's."""
 
 
-def exports_program(kind: RunKind, label: str | None) -> bool:
-    """Return whether such a run leaves a program: gates compare its result with others."""
-    return kind in {RunKind.BASELINE, RunKind.FINAL} or label == CONFIRMATION
+def exports_program(run: RunStarted, planned: TrainingConfig, config: TrainingConfig) -> bool:
+    """Return whether a run leaves a program: its result is compared with others on the planned rows."""
+    is_attempt = run.kind == RunKind.ABLATION and run.study is None and not is_fold(planned, config)
+    return run.kind in {RunKind.BASELINE, RunKind.FINAL} or run.label == CONFIRMATION or is_attempt
 
 
 @dataclass(frozen=True)

@@ -168,8 +168,8 @@ class RunView(Answer):
     untrusted: str | None = None
     """Of a run whose record is no evidence, so that it counts for nothing: why."""
     rival: str | None = None
-    """Of a baseline: what boosted trees on a table, naive forecasts of a series, counted words of texts, or class means
-    of pictures score on the same validation rows, and the user's reference, each with the verdict."""
+    """Of a baseline or ablation: what boosted trees on a table, naive forecasts of a series, counted words of texts, or
+    class means of pictures score on the same validation rows, and the user's reference, each with the verdict."""
     result: dict[str, Any] | None = None
     """Result of a replay's comparison, an export's checks and test metrics, or a probe's measurements."""
     seconds: float = 0.0

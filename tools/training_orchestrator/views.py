@@ -45,8 +45,9 @@ from trainwright.trainer.run.corrupt_records import TornMetrics, damage_of
 from trainwright.trainer.run.digests import METRICS
 from trainwright.trainer.run.evidence import Data
 
-EXPORTING = {RunKind.BASELINE, RunKind.TRIAL, RunKind.FINAL, RunKind.EXPORT}
+EXPORTING = {RunKind.BASELINE, RunKind.TRIAL, RunKind.ABLATION, RunKind.FINAL, RunKind.EXPORT}
 """Kinds of runs that may export a program."""
+ATTEMPTS = {RunKind.BASELINE, RunKind.ABLATION}
 
 
 def view_run(workspace: Workspace, run: Run, *, with_alerts: bool = False) -> RunView:
@@ -65,7 +66,7 @@ def view_run(workspace: Workspace, run: Run, *, with_alerts: bool = False) -> Ru
         view.rows = rows_of(workspace, run)
     if view.kind == RunKind.LEAK_PRICE and view.state is RunState.COMPLETED and view.is_ended:
         view.leak = leak_of(workspace, run)
-    if view.kind in {RunKind.BASELINE, RunKind.ABLATION} and view.state is RunState.COMPLETED and view.is_ended:
+    if view.kind in ATTEMPTS and view.state is RunState.COMPLETED and view.is_ended:
         view.folds = folds_of(workspace, run)
     view.alert_history = (alerts.history(workspace, run.id) or None) if with_alerts else None
     view.next = next_for(workspace, run, view)
@@ -103,7 +104,7 @@ def describe_run(workspace: Workspace, run: Run, *, with_alerts: bool) -> RunVie
         _certify(view, workspace)
         view.untrusted = _untrusted(view, workspace)
         view.data_version = _data_version(workspace, directory, run.project)
-        if view.best is not None and view.kind == RunKind.BASELINE:
+        if view.best is not None and view.kind in ATTEMPTS:
             view.rival = _beside_rivals(view, workspace, directory)
     except TrainwrightError as error:
         view.failure = view.failure or FailureView.model_validate(error.as_dict() | {"last_lines": []})
@@ -132,7 +133,7 @@ def _certify(view: RunView, workspace: Workspace) -> None:
 
 
 def _beside_rivals(view: RunView, workspace: Workspace, directory: RunDirectory) -> str | None:
-    """Return the baseline beside its rivals and the user's reference: as evaluated, else as its process scored them."""
+    """Return the run beside its rivals and the user's reference: as evaluated, else as its process scored them."""
     assert view.best is not None, "it has the model's value"  # noqa: S101
     with workspace.snapshot() as session:
         found = Look().facts(session, workspace, view.project, None).evaluations.get(view.run_id)

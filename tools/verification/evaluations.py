@@ -80,7 +80,7 @@ def figures_again(run: Sealed, others: Others, recorded: RunEvaluated) -> list[s
     """Evaluate the program once more, and return where the figures are others."""
     beside = recorded.beside if _is_there(others.baseline, recorded) else {}
     beside_it = others.baseline if beside else None
-    now = evaluate_program(run, others.rows, others.source, beside_it, drawn_of(recorded.splits))
+    now = evaluate_program(run, others._replace(baseline=beside_it, drawn=drawn_of(recorded.splits)))
     if now is None or (now.problem and not now.splits):
         why = now.problem if now is not None else "its program is gone"
         return [] if recorded.problem else [f"run {run.directory.run_id} cannot be evaluated again: {why}"]

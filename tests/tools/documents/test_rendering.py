@@ -63,6 +63,14 @@ def joined(found: list[tuple[str, str]]) -> list[tuple[str, str]]:
     return texts
 
 
+@pytest.mark.requirement("PHASE-6")
+def test_sentences_of_a_comparison_are_shown_to_their_end_in_the_reports() -> None:
+    told = f"{'mae on the same rows: the model is worse. ' * 20}A ridge: 395.2; the model is better."
+    for report in ("reports/model_card.md.j2", "reports/baseline_results.md.j2"):
+        (line,) = [one for one in (ROOM / report).read_text().splitlines() if "{{ rivals" in one]
+        assert told in _environment().from_string(line).render(rivals=told), report
+
+
 @pytest.mark.requirement("PHASE-6", "GATE-6")
 @FEW
 @given(OUTSIDE)

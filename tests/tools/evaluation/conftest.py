@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from tests.trainer.clean_room.conftest import Room
 
-from trainwright.tools.evaluation import Sealed, evaluate_program
+from trainwright.tools.evaluation import Others, Sealed, evaluate_program
 from trainwright.tools.ledger.events import RunEvaluated
 from trainwright.trainer.config import config_digest, parse_config
 from trainwright.trainer.run import RunDirectory, RunKind, RunSpecification
@@ -87,7 +87,8 @@ class Evaluated:
 
     def evaluation(self) -> RunEvaluated:
         """Evaluate the run, which has a program."""
-        found = evaluate_program(*self.sealed())
+        run, rows = self.sealed()
+        found = evaluate_program(run, Others(rows))
         assert found is not None
         return found
 

@@ -180,7 +180,7 @@ def test_a_reference_plays_the_same_seeds(evaluated: Evaluated) -> None:
 def test_a_named_baseline_plays_the_same_seeds(evaluated: Evaluated) -> None:
     play(evaluated, "spread", episodes=20)
     run, rows = evaluated.sealed()
-    found = evaluate_program(run, rows, baseline=Named("flowers/final-1", "flowers", run, {}))
+    found = evaluate_program(run, Others(rows, baseline=Named("flowers/final-1", "flowers", run, {})))
     assert found is not None
     beside = found.beside["splits"]["validation"]
     assert beside["metrics"]["spread"] == found.certified()["spread"], "it is the same program"

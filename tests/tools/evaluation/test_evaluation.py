@@ -11,7 +11,15 @@ from typing import Any
 import pytest
 from tests.tools.evaluation.conftest import Evaluated
 
-from trainwright.tools.evaluation import Attempt, evaluate_program, evaluated_soon, forget, is_under_way, process
+from trainwright.tools.evaluation import (
+    Attempt,
+    Others,
+    evaluate_program,
+    evaluated_soon,
+    forget,
+    is_under_way,
+    process,
+)
 from trainwright.tools.evaluation.comparison import differences_between, tolerance
 from trainwright.tools.gates.figures import evaluation_text
 from trainwright.tools.ledger.events import RunEvaluated
@@ -152,11 +160,11 @@ def test_rows_that_were_not_fixed_are_a_problem_with_its_remedy(
 def test_rows_and_programs_other_than_the_recorded_are_not_evaluated(evaluated: Evaluated) -> None:
     run, rows = evaluated.sealed()
     (evaluated.rows.artifacts / "rows" / "target.npy").write_bytes(b"others")
-    changed = evaluate_program(run, rows)
+    changed = evaluate_program(run, Others(rows))
     assert changed is not None
     assert "not the file that was recorded" in changed.problem
     evaluated.fix(problem="written later")
-    later = evaluate_program(run, rows)
+    later = evaluate_program(run, Others(rows))
     assert later is not None
     assert later.problem == "planning's smoke run fixed no rows, or they were changed since"
 
@@ -168,8 +176,8 @@ def test_without_a_program_there_is_nothing_to_record(evaluated: Evaluated) -> N
         "no program could be made of it: aten::odd has no form in ONNX", "Use another layer.",
     )  # fmt: skip
     evaluated.remove(Program)
-    assert evaluate_program(*evaluated.sealed()) is None
-    assert evaluate_program(evaluated.sealed()[0], None) is None
+    assert evaluate_program(evaluated.sealed()[0], Others(evaluated.sealed()[1])) is None
+    assert evaluate_program(evaluated.sealed()[0], Others(None)) is None
 
 
 def test_an_export_is_certified_on_test_rows_where_the_trained_run_left_a_program(evaluated: Evaluated) -> None:
@@ -178,7 +186,7 @@ def test_an_export_is_certified_on_test_rows_where_the_trained_run_left_a_progra
     trained, _ = evaluated.sealed()
     evaluated.plan(kind=RunKind.EXPORT)
     run, rows = evaluated.sealed()
-    beside, alone = evaluate_program(run, rows, trained), evaluate_program(run, rows)
+    beside, alone = evaluate_program(run, Others(rows, trained)), evaluate_program(run, Others(rows))
     assert beside is not None
     assert alone is not None
     assert beside.certified("test") == beside.certified() == alone.certified()

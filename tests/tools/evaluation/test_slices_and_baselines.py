@@ -112,7 +112,7 @@ def test_a_named_baseline_is_evaluated_on_the_same_rows(evaluated: Evaluated, tm
     _with_columns(evaluated, baseline="churn/final-1")
     other = _other(evaluated, tmp_path, weights)
     named = Named("churn/final-1", "churn", Sealed(other, run_digests(other)), {"validation": {"accuracy": 0.1}})
-    found = evaluate_program(*evaluated.sealed(), baseline=named)
+    found = evaluate_program(evaluated.sealed()[0], Others(evaluated.sealed()[1], baseline=named))
     assert found is not None
     right = (evaluated.room.inputs @ weights).argmax(1) == evaluated.room.targets
     assert (found.beside["same_rows"], found.beside["same_splits"]) == (True, True)
@@ -125,7 +125,7 @@ def test_figures_of_slices_and_baseline_are_evaluated_again_by_verify(evaluated:
     other = _other(evaluated, tmp_path, np.random.default_rng(5).normal(size=(4, 3)).astype(np.float32))
     named = Named("churn/final-1", "churn", Sealed(other, run_digests(other)), {})
     run, rows = evaluated.sealed()
-    found = evaluate_program(run, rows, baseline=named)
+    found = evaluate_program(run, Others(rows, baseline=named))
     assert found is not None
     assert figures_again(run, Others(rows, None, named), found) == []
     embellished = found.model_copy(deep=True)
@@ -143,7 +143,7 @@ def test_a_baseline_that_cannot_take_the_rows_counts_with_its_own_figures(evalua
     _with_columns(evaluated, baseline="churn/final-1")
     other = _other(evaluated, tmp_path, np.ones((9, 3), dtype=np.float32))
     named = Named("churn/final-1", "churn", Sealed(other, run_digests(other)), {"validation": {"accuracy": 0.1}})
-    found = evaluate_program(*evaluated.sealed(), baseline=named)
+    found = evaluate_program(evaluated.sealed()[0], Others(evaluated.sealed()[1], baseline=named))
     assert found is not None
     assert found.beside["same_rows"] is False
     assert "The program fails on the stored rows" in found.beside["why"]

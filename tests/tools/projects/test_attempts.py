@@ -15,7 +15,7 @@ from tests.worlds.scripted import scripted
 from trainwright.tools import projects
 from trainwright.tools.documents.rendering import render
 from trainwright.tools.gates import attempts as room
-from trainwright.tools.gates.attempts import attempts, configurations, describe_attempts, gain_over_first
+from trainwright.tools.gates.attempts import attempts, chosen_of, configurations, describe_attempts, gain_over_first
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.run_evidence import RunEvidence
 from trainwright.tools.reports.model_card import _tried
@@ -91,6 +91,7 @@ def leaks_found(run: RunEvidence) -> list[Verdict]:
         (0.5, GOAL, "none told: {} had boat.leak_target in its data, which was taken out since"),
         (0.25, GOAL, "+0.0000 ({} 0.83, the final run 0.83)"),
         (0.25, FALLING, "+0.0150 ({} 0.125, the final run 0.11)"),
+        (0.05, FALLING, "-0.0050 ({} 0.105, the final run 0.11)"),
     ],
 )
 def test_a_baseline_whose_data_leaked_is_named_so_and_compared_with_nothing(
@@ -117,6 +118,8 @@ def test_a_baseline_whose_data_leaked_is_named_so_and_compared_with_nothing(
         first, second = attempts(evidence)
         assert (first.leaked, second.leaked) == (leaked, "")
         assert gain_over_first(evidence) == gain.format(first.run)
+        best = f"(loss 0.11), and not the best on the validation split, {first.run} (0.105)." * (first_rate == 0.05)
+        assert chosen_of(evidence).endswith(best or "The best of several attempts was chosen on the validation split.")
         card = render("reports/tried.md.j2", tried=_tried(evidence))
     assert ("; its data had boat.leak_target, taken out since |" in card) is bool(leaked)
     workspace.close()

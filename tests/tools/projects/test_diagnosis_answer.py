@@ -16,9 +16,11 @@ from trainwright.tools.projects.diagnosis_answer import (
     DiagnosisAnswer,
     FixResult,
     FixTrial,
+    _view,
 )
-from trainwright.tools.training_monitor import load_diagnostics
+from trainwright.tools.training_monitor import Alert, load_diagnostics
 from trainwright.tools.training_monitor.curve_summary import CurveSummary
+from trainwright.tools.training_monitor.fixes import Fix
 
 LONG = "The gradient norm that reached the optimizer was 1.002e+15 at step 2; it does harm. " * 8
 CURVES = ("train/epoch_loss", "validation/loss", "validation/accuracy", "validation/macro_f1")
@@ -58,6 +60,18 @@ def trial() -> FixTrial:
         alert="exploding_gradients", state="ended", steps=1500, without="p/cure-11", curve="validation/loss",
         results=[result] * 4,
     )  # fmt: skip
+
+
+@pytest.mark.requirement("DIAG-8")
+def test_a_fix_that_is_known_to_be_in_vain_is_told_with_its_measurement_and_not_proposed() -> None:
+    fix = Fix(id="lower_learning_rate", text="Take 0.3 of it.", changes={"optimizer.learning_rate": 0.006})
+    alert = Alert(
+        id="jagged_validation", severity="info", title="", message="", signal="validation_jaggedness", measured=0.4,
+        threshold=0.1, unit="share", step=1, document="d.md", requirement="DIAG-7", fixes=[fix],
+    )  # fmt: skip
+    known = {fix.id: "ablation-1 measured it"}
+    assert [len(_view("p", alert, [], vain).fixes) for vain in ({}, known)] == [1, 0]
+    assert _view("p", alert, [], known).tried == ["lower_learning_rate: ablation-1 measured it"]
 
 
 @pytest.mark.requirement("MCP-5", "DIAG-8")

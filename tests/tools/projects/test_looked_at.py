@@ -12,11 +12,20 @@ import pytest
 from tests.worlds.flowers import CONFIG, GOAL, train
 
 from trainwright.tools import projects
+from trainwright.tools.documents.rendering import render
 from trainwright.tools.gates.evidence import Evidence
-from trainwright.tools.reports.looked_at import UNLIKE, _line, configurations_beside, looked_at_values, opened_lines
+from trainwright.tools.reports.looked_at import (
+    UNLIKE,
+    _alike_text,
+    _line,
+    configurations_beside,
+    looked_at_values,
+    opened_lines,
+)
 from trainwright.tools.workspace import Workspace
 from trainwright.trainer.run import RunKind
-from trainwright.trainer.run.looked_at import OpenedFile, SplitLook
+from trainwright.trainer.run.evidence import AlikeSamples
+from trainwright.trainer.run.looked_at import LookedAt, OpenedFile, SplitLook
 
 At = Callable[[str], Workspace]
 pytestmark = pytest.mark.requirement("GATE-6")
@@ -25,6 +34,20 @@ pytestmark = pytest.mark.requirement("GATE-6")
 def section(path: Path) -> str:
     """Return the report's section on what was looked at."""
     return path.read_text(encoding="utf-8").partition("## What was looked at\n")[2].partition("\n## ")[0]
+
+
+def test_rows_that_are_alike_by_chance_are_told_as_such_and_not_as_none() -> None:
+    pairs = AlikeSamples(splits=("train", "test"), alike=91, first=37758, second=8091)
+    shown = {
+        "look": LookedAt(),
+        "split_lines": [_line("test", SplitLook(), False, ())],
+        "transformations": ["so"],
+    }
+    found = render("reports/looked_at.md.j2", **shown, by_chance=[_alike_text(pairs)])
+    assert "than chance explains, whatever their targets: 91 of 37758 train rows almost equal test rows. " in found
+    assert "No train row" not in found
+    assert "No train row" not in render("reports/looked_at.md.j2", **shown, copies=["90 held-out rows are copies."])
+    assert "No train row" in render("reports/looked_at.md.j2", **shown)
 
 
 def test_the_manifest_shows_plain_scores_of_validation_and_of_test_its_size_alone(at: At) -> None:

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,7 @@ from trainwright.tools.gates.run_evidence import RunEvidence
 from trainwright.tools.launchers.worker_wall import told
 from trainwright.tools.ledger.events import RunEvaluated
 from trainwright.tools.reports.certified import evaluated, table
-from trainwright.tools.reports.model_card import _rule, open_warnings
+from trainwright.tools.reports.model_card import _rule, data_warnings, open_warnings
 from trainwright.tools.reports.pictures import draw_pictures
 from trainwright.tools.training_monitor import Alert
 from trainwright.tools.training_orchestrator import start_run
@@ -34,6 +35,7 @@ from trainwright.tools.verification import verify_workspace
 from trainwright.tools.workspace import Workspace
 from trainwright.trainer.run import RunKind
 from trainwright.trainer.run.rivals import Rivals
+from trainwright.trainer.run.validation import Report, Validation, Verdict
 
 NAME = "flowers"
 At = Callable[[str], Workspace]
@@ -256,6 +258,21 @@ def test_the_card_lists_the_warnings_that_the_released_run_still_shows(at: At) -
         assert final is not None
         assert [one["id"] for one in open_warnings(evidence, final)] == listed
         assert ("shows none" in section) == (not listed)
+
+
+@pytest.mark.requirement("PIPE-2", "PHASE-6")
+def test_the_card_lists_the_warnings_on_the_data_that_were_never_settled() -> None:
+    zeros, leak = (
+        Verdict(family=family, name="zeros", column="x+z", severity="warning", passed=False, text="Cells that are 0.")
+        for family in ("outliers", "leaks")
+    )
+    found = Validation(report=Report(checks=[zeros, leak, zeros.model_copy(update={"passed": True})]))
+    evidence: Any = SimpleNamespace(smoke=SimpleNamespace(part=lambda _: found))
+    text = render("reports/open_warnings.md.j2", warnings=[], of_data=data_warnings(evidence))
+    assert text.splitlines()[2:] == [
+        "The final run shows none in its curves.", "", "Validation found in the data, and they were trained on so:", "",
+        "- x+z.zeros (warning): Cells that are 0.",
+    ]  # fmt: skip
 
 
 @pytest.mark.requirement("DIAG-8", "PHASE-6")

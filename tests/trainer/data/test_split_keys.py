@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch.utils.data import IterableDataset
 
-from trainwright.tools.evaluation import Sealed, evaluate_program
+from trainwright.tools.evaluation import Others, Sealed, evaluate_program
 from trainwright.trainer.assembly.raw_splits import raw_splits_of
 from trainwright.trainer.base.errors import DataError
 from trainwright.trainer.config import TrainingConfig
@@ -150,7 +150,7 @@ def test_a_run_by_patients_trains_exports_and_is_certified_over_whole_patients(
     run = make_run(tmp_path / "run-2", VALUES, code_root=str(tmp_path / "project"), exports_program=True)
     assert work(run) == 0, run.log.read_text()
     assert run.evidence("program")["inputs"] == ["x"]
-    found = evaluate_program(Sealed(run, run_digests(run)), Sealed(smoke, run_digests(smoke)))
+    found = evaluate_program(Sealed(run, run_digests(run)), Others(Sealed(smoke, run_digests(smoke))))
     assert found is not None
     record = found.splits["validation"]
     rows = np.load(smoke.artifacts / fixed.inputs["x"].path)

@@ -99,6 +99,10 @@ class Finding:
     text: str = ""
     remedy: str = ""
     details: dict[str, Any] = field(default_factory=dict)
+    offending: pl.Expr | None = None
+    """The rows that break it, where only the values tell which: in place of the check's."""
+    column: str | None = None
+    """The columns that break it, `x+y`, of a check of several."""
 
 
 @dataclass(frozen=True)

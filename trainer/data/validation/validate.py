@@ -141,23 +141,23 @@ def _verdict(context: Context, family: str, check: Check, found: Finding) -> Ver
     return Verdict(
         family=family,
         name=check.name,
-        column=check.column,
+        column=found.column or check.column,
         severity=check.severity,
         passed=found.passed,
         value=found.value,
         bound=found.bound,
         count=found.count,
-        rows=[] if found.passed or not found.count else _rows(context, check),
+        rows=[] if found.passed or not found.count else _rows(context, check, found),
         text=found.text,
         remedy="" if found.passed else found.remedy,
         details=found.details,
     )
 
 
-def _rows(context: Context, check: Check) -> list[int]:
+def _rows(context: Context, check: Check, found: Finding) -> list[int]:
     """Return the numbers of the first offending rows."""
-    if check.offending is not None:
-        return rows_of(context, check.offending)
+    if (offending := check.offending if found.offending is None else found.offending) is not None:
+        return rows_of(context, offending)
     if check.name == "duplicates":
         return repeated_rows(context, hashable(context), MAX_ROWS)
     if check.name in {"unique", "unique_together"} and check.column is not None:

@@ -22,6 +22,9 @@ HONEST = {
     "pareto": lambda random, rows: random.pareto(1.5, rows) + 1.0,
     "rare counts": lambda random, rows: random.poisson(0.02, rows),
     "counts of clusters": lambda random, rows: random.negative_binomial(0.05, 0.05, rows),
+    "prices": lambda random, rows: random.lognormal(0.0, 0.5, rows),
+    "returns": lambda random, rows: random.standard_t(3, rows),
+    "waits": lambda random, rows: random.exponential(1.0, rows),
     "one indicator": lambda _, rows: (np.arange(rows) == rows // 2).astype(int),
     "one of two": lambda _, rows: np.where(np.arange(rows) < 1, 3, np.arange(rows) == 1),
 }
@@ -78,6 +81,30 @@ def test_honest_heavy_tails_and_rare_values_have_no_outlier(kind):
             context = context_of({"x": values})
             asked = context.frame.select(**asks_of("x")).collect().row(0, named=True)
             assert outlier_of(context, "x", asked) is None, (rows, seed)
+
+
+def stones(rows: int = 5000) -> dict[str, Any]:
+    """Lengths, widths and heights in millimetres; cells that were not measured are 0, and two points slipped."""
+    random = np.random.default_rng(0)
+    sizes = {name: np.clip(random.lognormal(np.log(5.7), 0.2, rows), 3.7, 10.5) for name in ("x", "y", "z")}
+    for place, name in enumerate(sizes):
+        sizes[name][10 * place : 10 * place + place + 1] = 0.0
+    sizes["y"][[4000, 4001]], sizes["z"][4002] = [58.9, 31.8], 31.8
+    return sizes | {"table": random.poisson(3.0, rows), "price": random.lognormal(8.0, 1.0, rows)}
+
+
+def test_zeros_are_told_of_all_columns_at_once_and_a_slipped_point_beside_them_hides_none():
+    found = {check.name: check for check in outliers(stones()) if check.name == "zeros"}["zeros"]
+    assert (found.place, found.count, found.rows) == ("x+y+z.zeros", 6, [0, 10, 11, 20, 21, 22])
+    assert "2 of y (all others 3.7 to 58.9)" in found.text
+    settled = outliers(stones(), "{columns: {y: {min: 0}}}")
+    assert [one.place for one in settled if one.name == "zeros"] == ["x+z.zeros"]
+
+
+def test_a_few_cells_that_the_tail_of_all_others_does_not_reach_are_outliers_together():
+    found = {check.column: check for check in outliers(stones()) if check.name == "outlier"}
+    assert {column: check.rows for column, check in found.items()} == {"y": [4000, 4001], "z": [4002]}
+    assert found["y"].text.startswith("2 cells of y are far off, the farthest 58.9, all others 0 to 10.")
 
 
 def test_suggested_bounds_do_not_take_an_outlier_for_right():
