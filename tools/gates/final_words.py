@@ -22,7 +22,7 @@ from trainwright.trainer.run.evaluation import Evaluation, PermutationImportance
 from trainwright.trainer.run.results import ROWS, Export
 
 CONFIDENCE = 0.95
-MAX_METRICS, MAX_TARGETS, MAX_INPUTS = 4, 8, 3
+MAX_METRICS, MAX_TARGETS, MAX_INPUTS, MAX_GROUPS = 4, 8, 3, 8
 
 
 def final_words(evidence: Evidence) -> list[str]:
@@ -33,9 +33,10 @@ def final_words(evidence: Evidence) -> list[str]:
     measured = [one for one in caveats(evidence) if one != BEFORE_PLANNING]
     words = [
         verdict(evidence, Phase.FINALIZATION),
-        tested_words(evidence),
-        _folds(evidence),
         repeats_text(evidence),
+        tested_words(evidence),
+        _groups(evidence),
+        _folds(evidence),
         *measured,
         rivals_text(evidence),
         _inputs(evidence),
@@ -59,6 +60,19 @@ def _version(evidence: Evidence) -> str:
         return f"It is v{held}, which is in production."
     compared = f"models(project={name!r}, compare=['v{held}', 'v{versions[-1]}'])"
     return f"It is v{versions[-1]}; in production is v{held}: {compared} has both on the same rows."
+
+
+def _groups(evidence: Evidence) -> str:
+    """Return the goal's metric in each slice and group of the test rows; empty where there are none."""
+    found = evidence.export.evaluation if evidence.export is not None else None
+    metric = evidence.goal_metric
+    told = [
+        f"{name} {one['metrics'][metric]:.4g} on {one['rows']}"
+        for name, one in (found.slices("test") if found is not None else {}).items()
+        if one["metrics"].get(metric) is not None
+    ]
+    more = f" and {len(told) - MAX_GROUPS} more" if len(told) > MAX_GROUPS else ""
+    return f"Of the test rows, {metric} in each part: {', '.join(told[:MAX_GROUPS])}{more}." if told else ""
 
 
 def _folds(evidence: Evidence) -> str:

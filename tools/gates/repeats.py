@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.gates.decision import Option
@@ -45,11 +46,21 @@ def repeats_text(evidence: Records) -> str:
     Empty where there is none, and none was asked for.
     """
     ended = [body["results"] for body in _studies(evidence) if body.get("results")]
-    found = next((str(one["conclusion"]) for one in reversed(ended) if len(one["arms"]) == 1), "")
-    if found:
-        return f"Repeated on other seeds: {found}"
+    alone = [one for one in ended if len(one["arms"]) == 1]
+    if alone:
+        return f"Repeated on other seeds: {alone[-1]['conclusion'].rstrip('.')}{_beside_goal(evidence, alone[-1])}."
     asked = None if ended else asked_seeds(evidence.project.intent)
     return "" if asked is None else f"The intent asks for several seeds ({asked.words!r}): nothing was repeated."
+
+
+def _beside_goal(evidence: Records, results: dict[str, Any]) -> str:
+    """Return how many seeds reach the goal, and whether their mean does; empty for a study in another metric."""
+    values = [value for value in results["arms"][0]["values"] if value is not None]
+    if results["metric"] != evidence.goal_metric or not values:
+        return ""
+    reached = sum(evidence.reaches_goal(value) for value in values)
+    mean = "reaches" if evidence.reaches_goal(statistics.fmean(values)) else "misses"
+    return f"; {reached} of {len(values)} seeds reach the goal of {evidence.goal['target']:g}, and their mean {mean} it"
 
 
 def _studies(evidence: Records) -> list[dict[str, Any]]:

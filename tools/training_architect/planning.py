@@ -8,6 +8,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.gates.folds import folds_advice
+from trainwright.tools.training_architect.asked_groups import asked_groups
 from trainwright.tools.training_architect.documents import Rulebook, filled
 from trainwright.tools.training_architect.estimates import step_seconds, work_by_formula
 from trainwright.tools.training_architect.facts import IN_BLOCKS, Facts
@@ -228,6 +229,7 @@ def _add_data(plan: Plan, reading: Reading, found: dict[str, Any]) -> None:
         told_by = {one: name for name in reading.targets for one in tells.get(name, []) if one not in reading.targets}
         data = {**({"split": reading.split} if reading.split else {}), **data}
         _leave_out_rows(plan, args, reading, found["data"])
+        _tell_groups(plan, reading, found["data"])
         if reading.series is not None:
             args["series"] = reading.series
         elif reading.text is None and not {"features", "columns"} & args.keys():
@@ -252,6 +254,15 @@ def _add_data(plan: Plan, reading: Reading, found: dict[str, Any]) -> None:
     # the metric that the goal is in; the loss needs no place among the metrics
     if plan.facts["metric"] != "loss":
         plan.config["metrics"] = [{"use": plan.goal.own} if plan.goal.own else plan.facts["metric"]]
+
+
+def _tell_groups(plan: Plan, reading: Reading, data: dict[str, Any]) -> None:
+    """Have figures told for each group that the sentence names: no bound, so it closes no gate."""
+    names = asked_groups(plan.request.intent, data["columns"], reading.targets)
+    if names and reading.text is None and reading.series is None:
+        plan.config.setdefault("evaluation_gate", {})["groups"] = {name: {} for name in names}
+        listed = " and ".join(map(repr, names))
+        plan.assumed.append(f"figures are told for each {listed} too, without a bound: evaluation_gate.groups")
 
 
 def _leave_out_rows(plan: Plan, args: dict[str, Any], reading: Reading, data: dict[str, Any]) -> None:

@@ -38,6 +38,12 @@ def test_what_is_asked_for_over_seeds_is_repeated_before_optimization_is_skipped
         values = evidence.entries("ablation")[-1][1]["results"]["arms"][0]["values"]
     mean, spread = statistics.fmean(values), statistics.stdev(values)
     assert f": validation accuracy {mean:.4g} ± {spread:.2g} (mean and deviation over 3 seeds, " in said_of(workspace)
+    with workspace.snapshot() as session:
+        evidence = Evidence(session, workspace, NAME, inspection=Look())
+        reached = sum(map(evidence.reaches_goal, values))
+        mean = "reaches" if evidence.reaches_goal(mean) else "misses"
+        assert f"{reached} of 3 seeds reach the goal of {evidence.goal['target']:g}" in said_of(workspace)
+    assert said_of(workspace).endswith(f", and their mean {mean} it.")
     after: Any = projects.project_status(workspace, NAME).next
     assert after.tool == "pass_gate"
 

@@ -36,7 +36,7 @@ def bounds_measured(evidence: Evidence, line: CheckLine) -> Outcome:
     """The bounded metrics are computed, and slices and baseline are there, so that the last gate can evaluate them."""
     gate = evidence.config.evaluation_gate
     names = sorted({name.removeprefix(TEST) for name in gate.metrics()}) if gate is not None else []
-    if gate is None or not (names or gate.baseline):
+    if gate is None or not (names or gate.baseline or gate.groups):
         return not_applicable("the configuration bounds no metric", line.text)
     if evidence.smoke is None:
         return failed("no smoke run of this configuration", line.text, evidence.start(RunKind.SMOKE))
@@ -52,6 +52,7 @@ def bounds_measured(evidence: Evidence, line: CheckLine) -> Outcome:
         return failed(problem[0], line.text, evidence.call("configure", problem[1], changes=problem[2]))
     parts = [f"computed: {', '.join(names)}"] if names else []
     parts += [f"beside {gate.baseline}"] if gate.baseline else []
+    parts += [f"told for each {', '.join(gate.groups)}"] if gate.groups else []
     measured = f"not computed: {named}" if missing else "; ".join(parts)
     given = {"minimum": gate.minimum, "maximum": gate.maximum, "least_gain": gate.least_gain}
     unmeasured = [(side, name) for side, own in given.items() for name in own if name.removeprefix(TEST) in missing]
@@ -101,6 +102,8 @@ def bounds_kept(evidence: Evidence, line: CheckLine) -> Outcome:
     broken = [bound.name for bound in bounds if not bound.holds]
     counting = [bound for bound in bounds if bound.counts]
     required, measured = _named(counting, "{0.name} {0.sign} {0.bound:g}"), _named(counting, "{0.name} {0.shown}")
+    if few := [bound for bound in bounds if not bound.counts]:
+        measured += f"; not judged, of fewer than {gate.least_group_rows} rows: {_named(few, '{0.name} {0.shown}')}"
     if not broken:
         return passed(measured, required)
     reached = evidence.final_value(evidence.goal_metric)

@@ -1,0 +1,37 @@
+"""Groups of rows for which a sentence wants figures of their own: `the error for each Origin apart`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+from trainwright.trainer.config.goal_words import any_of
+
+MAX_GROUPS = 20
+"""More values of a column are no groups to read the figures of."""
+_EACH = r"\b(?:(?:for|in|of|per|by) (?:each|every|all)(?: of (?:the|its))?|per|by|je(?:de\w*)?|pro|für jede\w*|nach) "
+_FIGURES = any_of(
+    r"errors?|accurac\w+|figures?|metrics?|mae|rmse|mape|f1|scores?|performance|results?|apart|separately|"
+    r"how (?:well|good)|fehler|genauigkeit|getrennt|einzeln"
+)
+_SENTENCE = re.compile(r"[.;!?\n](?:\s|$)")
+
+
+def asked_groups(intent: str, columns: Iterable[dict[str, Any]], left_out: Iterable[str]) -> list[str]:
+    """Return the columns of few values for each of which a sentence wants figures.
+
+    Args:
+        columns: as a plan's inspection has them.
+        left_out: targets and columns that are no inputs.
+    """
+    few = [
+        str(one["name"]) for one in columns if one["kind"] == "category" and 2 <= one.get("different", 0) <= MAX_GROUPS
+    ]
+    told = [part for part in _SENTENCE.split(intent) if _FIGURES.search(part)]
+    return [name for name in few if name not in {*left_out} and any(_names(part, name) for part in told)]
+
+
+def _names(text: str, column: str) -> bool:
+    words = r"[\s_-]?".join(map(re.escape, re.split(r"[\s_-]+", column)))
+    return re.search(rf"{_EACH}(?:the )?{words}\b", text, re.IGNORECASE) is not None
