@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.worlds.blank_pictures import blank_pictures
+from tests.worlds.warm import import_for_worker
 
 from trainwright.tools.gates import permits, staleness
 from trainwright.tools.gates.phases import Phase
@@ -31,7 +33,8 @@ def stages(playing: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[A
     import torch
 
     torch.set_num_threads(1)  # a pool of threads would not survive the forks of the workers
-    with playing.prepared(tmp_path_factory.mktemp("sequences")) as stages:
+    import_for_worker()  # once, and not in every fork
+    with blank_pictures(), playing.prepared(tmp_path_factory.mktemp("sequences")) as stages:
         yield stages
 
 

@@ -14,7 +14,7 @@ import jsonschema
 import pytest
 from mcp import Client
 from tests.house import documents as reader
-from tests.worlds.warm import warm
+from tests.worlds.warm import trainwright_command, warm
 
 from trainwright.server.app import build_server
 from trainwright.server.surface import TOOLS
@@ -77,7 +77,12 @@ def test_shell_blocks_run(block, tmp_path):
     lines = block.text.splitlines()
     if block.language == "console":
         lines = [line.removeprefix("$ ") for line in lines if line.startswith("$ ")]
-    _run(["bash", "-euo", "pipefail", "-c", "\n".join(lines)], tmp_path)
+    (tmp_path / "bin").mkdir()
+    command = tmp_path / "bin" / "trainwright"
+    command.write_text(f'#!/bin/sh\nexec {shlex.join(trainwright_command(os.environ))} "$@"\n')
+    command.chmod(0o755)
+    (folder := tmp_path / "empty").mkdir()
+    _run(["bash", "-euo", "pipefail", "-c", "\n".join(lines)], folder, f"{command.parent}{os.pathsep}")
 
 
 @pytest.mark.slow
@@ -86,8 +91,8 @@ def test_python_blocks_run(block, tmp_path):
     _run([sys.executable, "-P", "-c", block.text], tmp_path)
 
 
-def _run(command, folder):
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+def _run(command, folder, first=""):
+    path = f"{first}{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     process = subprocess.run(
         command,
         cwd=folder,

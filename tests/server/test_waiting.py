@@ -46,7 +46,7 @@ def brief(monkeypatch):
     monkeypatch.setattr(bounded_wait, "FIRST_SECONDS", 0.2)
 
 
-@pytest.fixture(params=ERAS)
+@pytest.fixture(params=[pytest.param(ERAS[0], marks=pytest.mark.long), ERAS[1]])
 def connected(request, workspace):
     """A client of either era; JSON-RPC in both, as over stdio."""
 

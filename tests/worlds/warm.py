@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import atexit
 import importlib
+import inspect
 import json
+import logging
 import os
 import pkgutil
 import runpy
@@ -27,6 +29,8 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from copy import copy
+from functools import cache
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -77,7 +81,33 @@ def import_for_worker() -> None:
     for name in (*IMPORTED_BY_WORKERS, *checks):
         with suppress(ModuleNotFoundError):  # torch's own are not in every release
             importlib.import_module(name)
+    _keep_table_of_operators()
     read_ahead()
+
+
+def _keep_table_of_operators() -> None:
+    """Let forks share what ONNX's exporter reads of its library for each export, a second of every small one."""
+    try:
+        from torch.export import default_decompositions
+        from torch.onnx._constants import ONNX_DEFAULT_OPSET
+        from torch.onnx._internal.exporter._registration import ONNXRegistry
+    except ImportError:  # not in every release
+        return
+    own: Any = ONNXRegistry
+    if not inspect.ismethod(own.from_torchlib):  # kept already
+        return
+    read = cache(own.from_torchlib)
+
+    def kept(**given: int) -> Any:
+        found = copy(read(**given))
+        found.functions = {name: [*each] for name, each in found.functions.items()}
+        return found
+
+    own.from_torchlib = staticmethod(kept)
+    logging.disable(logging.WARNING)  # that torchvision's are not there
+    kept(opset_version=ONNX_DEFAULT_OPSET)
+    logging.disable(logging.NOTSET)
+    default_decompositions()
 
 
 def _import_for_server() -> None:

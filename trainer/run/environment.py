@@ -116,6 +116,13 @@ def imported_packages() -> list[str]:
     return sorted(found)
 
 
+def package_of(module: str) -> str | None:
+    """Return the name, in small letters, under which pip installs a top-level module; None: nothing here brings it."""
+    found = (package.name for package in _packages() if package.name and module in package.modules)
+    first = next(found, None)
+    return first.lower() if first else None
+
+
 def packages_of_overlay() -> list[str]:
     """Return the names of what this process has from its overlay alone, sorted; none in the server's environment."""
     overlay = overlay_folder()

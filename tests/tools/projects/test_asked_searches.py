@@ -69,7 +69,7 @@ def test_whatever_is_asked_and_left_no_two_voices_propose_another_search(at: Any
         "80 trials": 80,
     }
 
-    @settings(max_examples=100, deadline=None, database=None)
+    @settings(max_examples=40, deadline=None, database=None)
     @given(st.sampled_from(sorted(asks)), st.one_of(st.none(), st.floats(0.5, 2000)), st.integers(0, 100))
     def one_search(intent: str, seconds: float | None, trials: int) -> None:
         with workspace.snapshot() as session:

@@ -83,17 +83,9 @@ def place(tmp_path: Path) -> Iterator[Place]:
     made.workspace.close()
 
 
-@pytest.fixture(params=["cold", "warm"])
-def started(request: pytest.FixtureRequest) -> str:
-    """How workers start: as a process of their own, or forked off one that has made its imports."""
-    if request.param == "warm":
-        request.getfixturevalue("warm_start")
-    return str(request.param)
-
-
 @pytest.mark.slow
 def test_user_code_reaches_no_other_run_no_held_out_rows_no_database_no_key_and_no_server(
-    place: Place, started: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     key = tmp_path / "owner" / "signing.key"
     key.parent.mkdir()

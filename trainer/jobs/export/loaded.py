@@ -9,7 +9,6 @@ import inspect
 import re
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass, replace
-from importlib.metadata import packages_distributions
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -27,6 +26,7 @@ from trainwright.trainer.jobs.export.parity import difference
 from trainwright.trainer.jobs.export.serving import Serving
 from trainwright.trainer.jobs.export.ways import Way, none, ways
 from trainwright.trainer.prediction.assembly import loading
+from trainwright.trainer.run.environment import package_of
 from trainwright.trainer.run.results import Loaded
 
 LOAD = "load.py"
@@ -96,8 +96,7 @@ def _shipped(way: Way, session: Session, serving: Serving, rows: Inputs, folder:
 def _lacking(message: str) -> str | None:
     """Return the package of a module that another one imports without requiring it, as torch.utils.tensorboard does."""
     found = MISSING.search(message)
-    known = packages_distributions().get(found[1].partition(".")[0]) if found is not None else None
-    return known[0].lower() if known else None
+    return package_of(found[1].partition(".")[0]) if found is not None else None
 
 
 def _clear(folder: Path, before: set[Path]) -> None:

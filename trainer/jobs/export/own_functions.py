@@ -6,7 +6,6 @@ import ast
 import re
 import sys
 from collections.abc import Iterator
-from importlib.metadata import packages_distributions
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from trainwright.trainer.base.imports import imported_files
 from trainwright.trainer.base.paths import confine
 from trainwright.trainer.engine.session import Session
 from trainwright.trainer.run.directory import write_generated
+from trainwright.trainer.run.environment import package_of
 from trainwright.trainer.user_code.served import CODE
 
 FILE_ENDING = re.compile(r"[^\s./\\]((?:\.\w{1,8})?\.(?:gz|bz2|xz|zst)|\.[A-Za-z][A-Za-z0-9]{0,7})$")
@@ -89,8 +89,8 @@ def imported_packages(folder: Path) -> list[str]:
     ours = {part for path in files for part in path.relative_to(folder / CODE).with_suffix("").parts}
     trees = (ast.parse(path.read_text(encoding="utf-8")) for path in files)
     named = {name.partition(".")[0] for tree in trees for node in _run(tree) for name in _names(node)}
-    known = packages_distributions()
-    return [known[name][0].lower() for name in sorted(named - ours - sys.stdlib_module_names) if name in known]
+    found = map(package_of, sorted(named - ours - sys.stdlib_module_names))
+    return [name for name in found if name is not None]
 
 
 def _run(node: ast.AST) -> Iterator[ast.AST]:
