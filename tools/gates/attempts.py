@@ -6,17 +6,15 @@ forbidden, but it is reported: where optimization is decided, and in the model c
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.leak_prices import found_leaks, leaks_of
 from trainwright.tools.gates.rows_moved import validates_on_same_rows
 from trainwright.tools.gates.shown import gain
 from trainwright.tools.ledger import seal_differences
+from trainwright.tools.ledger.events import RunStarted
 from trainwright.trainer.run import RunKind, RunState
-
-if TYPE_CHECKING:
-    from trainwright.tools.gates.evidence import Evidence
-    from trainwright.tools.ledger.events import RunStarted
 
 KINDS = (RunKind.BASELINE.value, RunKind.ABLATION.value, RunKind.FINAL.value)
 MAX_NAMED = 6

@@ -7,13 +7,16 @@ return a complete run, fail or be refused for the same cause, or change a key th
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from sqlalchemy import select
 
+from trainwright.tools.answers import NextCall
 from trainwright.tools.gates.finals import is_as_asked, is_reused
+from trainwright.tools.gates.records import Records, RunRecords
 from trainwright.tools.gates.releases import holds_now, other_than_planned
 from trainwright.tools.gates.staleness import exemption_changes, opened_since
 from trainwright.tools.owner.grants import operations
@@ -24,12 +27,6 @@ from trainwright.trainer.checkpoints.index import list_checkpoints
 from trainwright.trainer.config import SearchSection, config_digest, merge_changes, parse_config
 from trainwright.trainer.run import RunKind, RunState
 from trainwright.trainer.run.looked_at import Opened
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
-    from trainwright.tools.answers import NextCall
-    from trainwright.tools.gates.records import Records, RunRecords
 
 OUTSIDE = frozenset({"limit", "storage", "out_of_memory", "interrupted"})
 """Failures whose cause may lie outside the digests: such a run is tried once more."""

@@ -6,17 +6,15 @@ replayed, exported and evaluated. A final run that was started all the same, or 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainwright.tools.gates.improvement import confirmed_value
 from trainwright.tools.gates.overlay import accepts
+from trainwright.tools.gates.records import Records, RunRecords
+from trainwright.tools.ledger.events import RunStarted
 from trainwright.trainer.base.errors import TrainwrightError
 from trainwright.trainer.config import apply_changes, config_digest, parse_config
 from trainwright.trainer.run import RunKind
-
-if TYPE_CHECKING:
-    from trainwright.tools.gates.records import Records, RunRecords
-    from trainwright.tools.ledger.events import RunStarted
 
 
 def final_of(evidence: Records) -> str | None:

@@ -7,19 +7,17 @@ asked for again, has those and measures nothing anew.
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainwright.tools.answers import NextCall
+from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.releases import holds_now
+from trainwright.tools.gates.run_evidence import RunEvidence
 from trainwright.tools.gates.study_check import BATCH_SIZE_FINDER, RANGE_TEST, found_range
 from trainwright.tools.ledger import seal_differences
 from trainwright.trainer.base.errors import ConfigurationError, ConflictError
 from trainwright.trainer.run import RunKind
 from trainwright.trainer.run.results import Probe
-
-if TYPE_CHECKING:
-    from trainwright.tools.gates.evidence import Evidence
-    from trainwright.tools.gates.run_evidence import RunEvidence
 
 TYPES = {RANGE_TEST: ("float",), BATCH_SIZE_FINDER: ("categorical", "int")}
 """Types of range that each test can give, its usual one first."""

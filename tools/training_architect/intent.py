@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trainwright.tools.training_architect.hardware import accelerators
@@ -14,8 +15,6 @@ from trainwright.trainer.config.number_words import AMOUNT, SPELT, WORDED, numbe
 from trainwright.trainer.config.search_words import TRIALS, asked_search
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from trainwright.tools.training_architect.request import PlanRequest
 
 NUMBER = rf"(?P<n>{AMOUNT}|{WORDED})"

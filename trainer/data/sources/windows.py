@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -13,12 +13,10 @@ from trainwright.trainer.base.errors import DataError
 from trainwright.trainer.base.time_units import DAY
 from trainwright.trainer.data.sections import SeriesSection
 from trainwright.trainer.data.series import Series, Step
+from trainwright.trainer.data.sources.matrix import Matrix
+from trainwright.trainer.data.sources.reading import Reading
 from trainwright.trainer.data.split_methods.by_time import are_numbers, instants, written_as
 from trainwright.trainer.data.split_methods.rows import numbered
-
-if TYPE_CHECKING:
-    from trainwright.trainer.data.sources.matrix import Matrix
-    from trainwright.trainer.data.sources.reading import Reading
 
 Array = np.ndarray[Any, Any]
 ROUNDED = 1e-6
