@@ -14,9 +14,7 @@ from trainwright.trainer.data.sections import SplitSection
 from trainwright.trainer.run.split_rows import CELL, CONTENT, ORDER, RECORD, TARGET, SplitRows, tell_apart
 
 if TYPE_CHECKING:
-    import numpy as np
-
-    Array = np.ndarray[Any, Any]
+    from trainwright.trainer.base.arrays import Array
 
 MAX_BYTES = 64 << 20
 """Of a file when unpacked; of JSON, which is read as a whole, a quarter."""

@@ -10,13 +10,13 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 
+from trainwright.trainer.base.arrays import Array
 from trainwright.trainer.base.canonical import digest_json, number_of
 from trainwright.trainer.data import cache, rows
 from trainwright.trainer.data.cells import CELL, by_text, hashed, hashed_cells
 from trainwright.trainer.data.table.schema import Column
 from trainwright.trainer.data.tensors import TensorSamples
 
-Array = np.ndarray[Any, Any]
 NOWHERE = bytes(8)
 """In place of a row's place."""
 NO_HEAD = bytes(8)

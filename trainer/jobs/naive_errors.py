@@ -22,7 +22,7 @@ from trainwright.trainer.data.split_methods import METHODS
 from trainwright.trainer.data.split_methods.rows import TRAIN, VALIDATION, Rows
 
 if TYPE_CHECKING:
-    Array = np.ndarray[Any, Any]
+    from trainwright.trainer.base.arrays import Array
 
 LONGEST_HORIZON, MAX_NUMBERS, MAX_ERRORS = 96, 20, 100_000_000
 """Rows ahead, columns, and differences in all, up to which errors are computed."""

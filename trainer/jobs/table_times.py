@@ -19,7 +19,7 @@ from trainwright.trainer.data.table.infer import infer
 from trainwright.trainer.jobs.naive_errors import naive_errors
 
 if TYPE_CHECKING:
-    Array = np.ndarray[Any, Any]
+    from trainwright.trainer.base.arrays import Array
 
 MAX_TIMES, MIN_TIMES, MIN_OF_SEVERAL = 5_000, 20, 8
 """Rows whose dates are read, and different times of a series; of one of several."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from trainwright.trainer.base.arrays import Array
 from trainwright.trainer.base.errors import ConfigurationError, DataError
 from trainwright.trainer.data.preprocessing import ToStandardize, ToTable, Unfitted
 from trainwright.trainer.data.sections import BY_NAMES, SplitSection, targets_of
@@ -27,8 +28,6 @@ from trainwright.trainer.data.table.schema import ROWS, Column, TableSchema
 
 if TYPE_CHECKING:
     from trainwright.trainer.data.sources.tables import Numbers
-
-Array = np.ndarray[Any, Any]
 
 
 def load_numbers(table: Numbers, code_root: Path, split: SplitSection) -> Loaded:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
 
+from trainwright.trainer.base.arrays import Array
 from trainwright.trainer.base.canonical import number_of
 from trainwright.trainer.base.errors import DataError
 from trainwright.trainer.base.time_units import DAY
@@ -18,7 +18,6 @@ from trainwright.trainer.data.sources.reading import Reading
 from trainwright.trainer.data.split_methods.by_time import are_numbers, instants, written_as
 from trainwright.trainer.data.split_methods.rows import numbered
 
-Array = np.ndarray[Any, Any]
 ROUNDED = 1e-6
 """Share of a step by which steps may differ."""
 GRAINS = (1.0, 0.1, 0.01, 0.001)

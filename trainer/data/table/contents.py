@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
+from trainwright.trainer.base.arrays import Array
 from trainwright.trainer.data.table.schema import TableSchema
-
-Array = np.ndarray[Any, Any]
 
 
 def contents_of(schema: TableSchema, inputs: Array, targets: Array, classes: Sequence[str] | None) -> list[str]:
