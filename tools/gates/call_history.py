@@ -32,7 +32,6 @@ OUTSIDE = frozenset({"limit", "storage", "out_of_memory", "interrupted"})
 """Failures whose cause may lie outside the digests: such a run is tried once more."""
 MAX_FILES = 20_000
 MAX_CHARACTERS = 160
-REPEATING = {"verify_reproducibility": RunKind.REPLAY, "export_model": RunKind.EXPORT}
 
 
 def in_vain(evidence: Records, call: NextCall) -> str:

@@ -39,7 +39,7 @@ def with_found_bounds(
     """
     given = (search or {}).get("space")
     space: dict[str, Any] = given if isinstance(given, dict) else {}
-    asked = {key: range_ for key, range_ in space.items() if _is_asked(range_)}
+    asked = {key: range_ for key, range_ in space.items() if isinstance(range_, dict) and FROM in range_}
     if search is None or not asked:
         return search, {}, []
     for key, range_ in asked.items():
@@ -60,10 +60,6 @@ def with_found_bounds(
         shown = json.dumps({name: value for name, value in ends.items() if name not in {"type", "log"}})
         notes.append(f"{key}: {shown}, found by {probe.id}")
     return {**search, "space": {**space, **found}}, bounds, notes
-
-
-def _is_asked(range_: Any) -> bool:
-    return isinstance(range_, dict) and FROM in range_
 
 
 def _check(evidence: Evidence, search: dict[str, Any], key: str, range_: dict[str, Any]) -> None:

@@ -59,7 +59,7 @@ def diagnostic_report(
         ignored=record.resolved.ignored_keys or [],
         a=assessment,
         fit=_fit(assessment),
-        plots=[(_title(plot), _link(plot)) for plot in plots],
+        plots=[(plot.stem.replace("_", " ").replace("-", " ").capitalize(), _link(plot)) for plot in plots],
         number=_text,
         **(further or {}),
     )
@@ -68,10 +68,6 @@ def diagnostic_report(
 def _fit(assessment: Assessment) -> str:
     beside = [assessment.beside_guessing] if assessment.beside_guessing else []
     return "; ".join([FIT_IN_WORDS[assessment.fit], *beside, *assessment.beside_rivals])
-
-
-def _title(plot: Path) -> str:
-    return plot.stem.replace("_", " ").replace("-", " ").capitalize()
 
 
 def _link(plot: Path) -> str:
