@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import anyio.to_thread
 from mcp.server.apps import APP_MIME_TYPE, Apps, client_supports_apps
@@ -25,11 +25,9 @@ from trainwright.server.bounded_wait import is_at_once, patience
 from trainwright.server.context import AppContext
 from trainwright.server.errors import argument_error, from_afar, refusal, with_call
 from trainwright.server.markdown import facts_of, markdown, rounded
+from trainwright.tools.answers import Answer
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.base.secret_kinds import known_in
-
-if TYPE_CHECKING:
-    from trainwright.tools.answers import Answer
 
 OUTPUT_SCHEMA: dict[str, Any] = {"type": "object"}
 """Output schema of every tool: an object. Full schemas would cost each client several thousand tokens: answers are

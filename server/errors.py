@@ -82,7 +82,10 @@ def as_tool_error(error: Exception) -> ToolError:
 def expected(error: Exception) -> TrainwrightError | None:
     """Return the failure as one that the caller can act on; None for a defect of ours."""
     if isinstance(error, OSError) and error.errno in _STORAGE_ERRNOS:
-        return _storage_error(error)
+        return StorageError(
+            f"The workspace could not be written: {error.strerror}.",
+            remedy="Free disk space or make the folder writable (`trainwright doctor` checks both), then call again.",
+        )
     return error if isinstance(error, TrainwrightError) else None
 
 
@@ -167,13 +170,6 @@ def _other_problems(problems: object, message: str) -> list[str]:
     if not isinstance(problems, list):
         return []
     return [f"- {problem}" for problem in problems[:8] if str(problem) not in message]
-
-
-def _storage_error(error: OSError) -> StorageError:
-    return StorageError(
-        f"The workspace could not be written: {error.strerror}.",
-        remedy="Free disk space or make the folder writable (`trainwright doctor` checks both), then call again.",
-    )
 
 
 def _explain_argument(problem: Mapping[str, Any], schema: Mapping[str, Any]) -> str:

@@ -16,7 +16,7 @@ from mcp.server.extension import Extension, MethodBinding
 from mcp.server.mcpserver.server import require_client_extension
 from mcp.shared.exceptions import MCPError
 from mcp.shared.inbound import MCP_NAME_HEADER, decode_header_value
-from mcp.types import HEADER_MISMATCH, INVALID_PARAMS, CallToolResult, RequestParams
+from mcp.types import HEADER_MISMATCH, INVALID_PARAMS, CallToolRequestParams, CallToolResult, RequestParams
 from pydantic import Field
 
 from trainwright.server.bounded_wait import at_once
@@ -25,7 +25,6 @@ from trainwright.trainer.base.errors import TrainwrightError
 
 if TYPE_CHECKING:
     from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
-    from mcp.types import CallToolRequestParams
 
 TASKS = "io.modelcontextprotocol/tasks"
 SINCE = frozenset({"2026-07-28"})

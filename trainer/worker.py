@@ -14,7 +14,7 @@ import sys
 import traceback
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, NoReturn, cast
+from typing import IO, NoReturn, cast
 
 from trainwright.trainer.base.errors import ConflictError, TrainwrightError, UserCodeError
 from trainwright.trainer.base.paths import allow_links
@@ -23,6 +23,7 @@ from trainwright.trainer.checkpoints.store import DirectoryStore
 from trainwright.trainer.data import cache, marks
 from trainwright.trainer.data.remote import connections
 from trainwright.trainer.evidence.opened_files import record_opened
+from trainwright.trainer.jobs.fork import Fork
 from trainwright.trainer.jobs.ranks import Leader
 from trainwright.trainer.run import Failure, ProcessIdentity, RunDirectory, RunKey, RunKind, RunSpecification, RunState
 from trainwright.trainer.run.environment import verify_launch_environment
@@ -39,9 +40,6 @@ from trainwright.trainer.run.split_rows import KeptSides
 from trainwright.trainer.supervision.heartbeat import Ballast, Heartbeat
 from trainwright.trainer.supervision.stop import Abandoned, StopRequest
 from trainwright.trainer.user_code import guard, import_record, opened_files, write_guard
-
-if TYPE_CHECKING:
-    from trainwright.trainer.jobs.fork import Fork
 
 
 def main(arguments: list[str] | None = None, seed: bytearray | None = None) -> int:

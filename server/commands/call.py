@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -13,8 +14,6 @@ from trainwright.server.workspace_path import WorkspaceOption, workspace_path
 from trainwright.trainer.base.errors import ConfigurationError, TrainwrightError
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from mcp.types import CallToolResult
 
 VARIABLE = "TRAINWRIGHT_TOKEN"

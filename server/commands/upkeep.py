@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from trainwright.server.commands.terminal import Terminal
 from trainwright.server.markdown import counted
+from trainwright.tools.checkpoint_manager import PruneAnswer
 from trainwright.tools.verification.rebuilding import rebuild_workspace
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from trainwright.tools.checkpoint_manager import PruneAnswer
 
 
 def prune_projects(path: Path, names: list[str], policy: dict[str, int], *, delete: bool) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import anyio
 import anyio.to_thread
+from pydantic import BaseModel
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -22,13 +23,11 @@ from starlette.routing import Route
 from trainwright.server import documents
 from trainwright.server.dashboard.guard import Access, Guard
 from trainwright.tools import dashboard
+from trainwright.tools.workspace import Workspace
 from trainwright.trainer.base.errors import ConfigurationError, NotFoundError, TrainwrightError
 
 if TYPE_CHECKING:
-    from pydantic import BaseModel
     from starlette.types import ASGIApp
-
-    from trainwright.tools.workspace import Workspace
 
 STATUS = {NotFoundError: 404, ConfigurationError: 400}
 MAX_DIGITS = 15

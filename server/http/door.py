@@ -8,6 +8,7 @@ import re
 import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import anyio.to_thread
@@ -24,15 +25,12 @@ from trainwright.server.access import (
     project_in,
     require_operating,
 )
+from trainwright.server.context import AppContext
 from trainwright.server.errors import explain
 from trainwright.trainer.base.errors import TrainwrightError
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
-
-    from trainwright.server.context import AppContext
 
 AUDITED = {
     "tools/call", "resources/read", "resources/subscribe", "subscriptions/listen", "completion/complete", "prompts/get",

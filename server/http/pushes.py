@@ -21,7 +21,7 @@ from typing import IO, TYPE_CHECKING, Annotated, Any, NamedTuple, Self
 import anyio
 import anyio.to_thread
 from filelock import FileLock
-from mcp.server.transport_security import TransportSecurityMiddleware
+from mcp.server.transport_security import TransportSecurityMiddleware, TransportSecuritySettings
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
@@ -36,7 +36,6 @@ from trainwright.trainer.base.paths import SKIPPED
 from trainwright.trainer.run.directory import write_atomically
 
 if TYPE_CHECKING:
-    from mcp.server.transport_security import TransportSecuritySettings
     from starlette.requests import Request
 
 ADDRESS = "/roots/{name}"

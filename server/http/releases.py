@@ -14,7 +14,7 @@ from typing import IO, TYPE_CHECKING
 
 import anyio
 import anyio.to_thread
-from mcp.server.transport_security import TransportSecurityMiddleware
+from mcp.server.transport_security import TransportSecurityMiddleware, TransportSecuritySettings
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
@@ -23,7 +23,6 @@ from trainwright.server.http.door import PROJECT, Audit
 from trainwright.server.http.tokens import Holder
 
 if TYPE_CHECKING:
-    from mcp.server.transport_security import TransportSecuritySettings
     from starlette.requests import Request
     from starlette.types import Receive, Scope, Send
 

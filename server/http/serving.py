@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+import uvicorn
 from mcp.server.auth.settings import AuthSettings
 from mcp.server.transport_security import TransportSecuritySettings
 from pydantic import AnyHttpUrl
@@ -22,13 +23,11 @@ from trainwright.server.http.pushes import pushes
 from trainwright.server.http.releases import releases
 from trainwright.server.http.tokens import Tokens, Verifier
 from trainwright.server.listening import listening
+from trainwright.server.stdio import StdioServer
 from trainwright.trainer.base.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    import uvicorn
     from starlette.applications import Starlette
-
-    from trainwright.server.stdio import StdioServer
 
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 PATH = "/mcp"

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import math
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from sqlalchemy import select
 
+from trainwright.tools.gates.evidence import Evidence
+from trainwright.tools.gates.run_evidence import RunEvidence
 from trainwright.tools.ledger.seals import is_tombstone_of
 from trainwright.tools.workspace.records import ACTIVE, latest_config
+from trainwright.tools.workspace.settings import RetentionPolicy
 from trainwright.tools.workspace.tables import Project, Study
 from trainwright.trainer.checkpoints.index import (
     WEIGHTS,
@@ -19,11 +22,6 @@ from trainwright.trainer.checkpoints.index import (
     read_manifest,
 )
 from trainwright.trainer.run import RunKind, RunState
-
-if TYPE_CHECKING:
-    from trainwright.tools.gates.evidence import Evidence
-    from trainwright.tools.gates.run_evidence import RunEvidence
-    from trainwright.tools.workspace.settings import RetentionPolicy
 
 RESUMABLE = frozenset({RunState.STOPPED, RunState.INTERRUPTED, RunState.FAILED})
 NEVER_OFFERED = frozenset({"best", "last"})

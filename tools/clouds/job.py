@@ -3,37 +3,35 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sqlalchemy.orm import Session
+
 import trainwright
 from trainwright.tools.gates.evidence import Evidence
+from trainwright.tools.gates.run_evidence import RunEvidence
 from trainwright.tools.ledger import Look
 from trainwright.tools.limits import limit_table
 from trainwright.tools.limits.counted_price import counted_price
 from trainwright.tools.limits.reservation import how_to_raise
+from trainwright.tools.pipeline import Definition
 from trainwright.tools.pipeline.writing import definition_of
 from trainwright.tools.training_orchestrator import refresh_project
 from trainwright.tools.training_orchestrator.locations import connections
+from trainwright.tools.workspace import Settings, Workspace
+from trainwright.tools.workspace.settings import ProjectLimits
 from trainwright.trainer.base.errors import ConfigurationError, LimitReachedError
 from trainwright.trainer.base.time_units import HOUR
-from trainwright.trainer.data.remote.connections import variables_of
+from trainwright.trainer.config import TrainingConfig
+from trainwright.trainer.data.remote.connections import Connection, variables_of
 from trainwright.trainer.run.evidence import Imported
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from sqlalchemy.orm import Session
-
     from trainwright.tools.clouds.gpus import Gpu
     from trainwright.tools.clouds.request import CloudRequest
-    from trainwright.tools.gates.run_evidence import RunEvidence
-    from trainwright.tools.pipeline import Definition
-    from trainwright.tools.workspace import Settings, Workspace
-    from trainwright.tools.workspace.settings import ProjectLimits
-    from trainwright.trainer.config import TrainingConfig
-    from trainwright.trainer.data.remote.connections import Connection
 
 LEFT = {"wall_clock_seconds": "project_wall_clock_seconds", "gpu_hours": "gpu_hours", "money": "money",
         "disk_bytes": "disk_bytes"}  # fmt: skip

@@ -29,22 +29,20 @@ from trainwright.tools.launchers.worker_wall import walled
 from trainwright.tools.ledger import Look
 from trainwright.tools.limits import limit_table
 from trainwright.tools.limits.counted_price import counted_price
-from trainwright.tools.training_architect.hardware import TABLE
+from trainwright.tools.training_architect.hardware import TABLE, Device
 from trainwright.tools.training_architect.traced import prices_in_force
 from trainwright.tools.training_orchestrator import locations, refresh_project
+from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.records import get_project
 from trainwright.trainer.base.errors import ConfigurationError, ConflictError, NotFoundError, TrainwrightError
 from trainwright.trainer.base.paths import confine
-from trainwright.trainer.estimation.prices import OWN, OWNERS, TO_WRITE, load_prices
+from trainwright.trainer.config import TrainingConfig
+from trainwright.trainer.estimation.prices import OWN, OWNERS, TO_WRITE, Price, PriceList, load_prices
+from trainwright.trainer.estimation.results import Work as CountedWork
 from trainwright.trainer.run import write_generated
 
 if TYPE_CHECKING:
     from trainwright.tools.costs.pricing import CostRequest
-    from trainwright.tools.training_architect.hardware import Device
-    from trainwright.tools.workspace import Workspace
-    from trainwright.trainer.config import TrainingConfig
-    from trainwright.trainer.estimation.prices import Price, PriceList
-    from trainwright.trainer.estimation.results import Work as CountedWork
 
 MAX_LISTED = 6
 TRACE_SECONDS = 40.0

@@ -9,18 +9,15 @@ import math
 import statistics
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from trainwright.tools.gates.evidence import Evidence
+from trainwright.tools.gates.run_evidence import RunEvidence
 from trainwright.trainer.base.errors import ConfigurationError, IntegrityError
 from trainwright.trainer.checkpoints.index import list_checkpoints
-from trainwright.trainer.run import RunKind
+from trainwright.trainer.config import TrainingConfig
+from trainwright.trainer.run import RunDirectory, RunKind
 from trainwright.trainer.run.results import Probe
-
-if TYPE_CHECKING:
-    from trainwright.tools.gates.evidence import Evidence
-    from trainwright.tools.gates.run_evidence import RunEvidence
-    from trainwright.trainer.config import TrainingConfig
-    from trainwright.trainer.run import RunDirectory
 
 KINDS = (RunKind.FINAL, RunKind.BASELINE)
 """Whole trainings, the best witness first."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pydantic import Field, ValidationError
@@ -26,17 +28,13 @@ from trainwright.tools.training_architect.hardware import Device, named_device, 
 from trainwright.trainer.base.errors import ConfigurationError, near, near_matches
 from trainwright.trainer.base.records import Closed
 from trainwright.trainer.base.time_units import HOUR
+from trainwright.trainer.config import TrainingConfig
 from trainwright.trainer.estimation.duration import LAUNCH_SECONDS, estimate_time
-from trainwright.trainer.estimation.prices import OWN
+from trainwright.trainer.estimation.prices import OWN, Price, PriceList
+from trainwright.trainer.estimation.results import Work as CountedWork
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
     from trainwright.tools.costs.measured import Measured
-    from trainwright.trainer.config import TrainingConfig
-    from trainwright.trainer.estimation.prices import Price, PriceList
-    from trainwright.trainer.estimation.results import Work as CountedWork
 
 # Request for an estimate of costs, with the bounds of each number.
 

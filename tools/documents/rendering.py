@@ -8,6 +8,7 @@ operation on such a value returns a plain text again.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -16,8 +17,6 @@ from typing import TYPE_CHECKING, Any
 from trainwright.trainer.base.text import one_line, several_lines
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from jinja2 import Environment
 
 ROOM = Path(__file__).resolve().parents[1]

@@ -18,13 +18,12 @@ from trainwright.tools.environments.overlays import ours, overlay_for, overlay_o
 from trainwright.tools.launchers.environment import require_given
 from trainwright.trainer.base.errors import ConflictError
 from trainwright.trainer.base.releases import has_torch, require_torch
-from trainwright.trainer.run.runtime import Runtime
+from trainwright.trainer.config import TrainingConfig
+from trainwright.trainer.config.environment import EnvironmentSection
+from trainwright.trainer.run.runtime import Container, Runtime
 
 if TYPE_CHECKING:
     from trainwright.tools.environments.interpreters import Interpreter
-    from trainwright.trainer.config import TrainingConfig
-    from trainwright.trainer.config.environment import EnvironmentSection
-    from trainwright.trainer.run.runtime import Container
 
 
 def runtime_of(workspace: Owned, config: TrainingConfig, code_root: Path, *, is_here: bool = True) -> Runtime | None:

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from trainwright.tools.environments.interpreters import Interpreter, interpreter, or_none
 from trainwright.tools.launchers.environment import ACTIVE
 from trainwright.trainer.base.errors import ConfigurationError
+from trainwright.trainer.config.environment import EnvironmentSection
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from trainwright.tools.workspace.settings import Settings
-    from trainwright.trainer.config.environment import EnvironmentSection
 
 PYTHON = "bin/python"
 CONDA_ROOTS = ("miniforge3", "mambaforge", "miniconda3", "anaconda3", "micromamba", ".conda", ".local/share/mamba")

@@ -9,6 +9,7 @@ import json
 import os
 import shutil
 import subprocess
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -22,14 +23,12 @@ from trainwright.trainer.base.canonical import digest_file
 from trainwright.trainer.base.container import OF_THE_IMAGE
 from trainwright.trainer.base.errors import ConfigurationError, StorageError
 from trainwright.trainer.base.read_tracking import note_fleeting, while_unchanged
+from trainwright.trainer.config.environment import EnvironmentSection
 from trainwright.trainer.run import write_atomically
 from trainwright.trainer.run.runtime import Container
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from trainwright.tools.workspace.settings import Settings
-    from trainwright.trainer.config.environment import EnvironmentSection
 
 SEPARATORS = frozenset(":,\n")
 """Characters that end a folder's name in the engines' commands."""

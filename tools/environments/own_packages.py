@@ -7,6 +7,7 @@ import platform
 import shutil
 import sys
 import sysconfig
+from collections.abc import Iterable, Mapping
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,8 +16,6 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
     from trainwright.tools.environments.interpreters import Interpreter
 
 

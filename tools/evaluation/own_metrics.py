@@ -10,6 +10,7 @@ import json
 import math
 import shutil
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
@@ -20,14 +21,12 @@ from trainwright.trainer.base.canonical import digest_file, digest_path
 from trainwright.trainer.base.imports import imported_files
 from trainwright.trainer.base.releases import BESIDE, has_torch
 from trainwright.trainer.base.section import Entry, EpisodesEntry
+from trainwright.trainer.config import TrainingConfig
 from trainwright.trainer.metrics.evaluate import is_taken
 from trainwright.trainer.run.evidence import Code
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from trainwright.tools.evaluation.sealed import Sealed
-    from trainwright.trainer.config import TrainingConfig
 
 WORKER = "trainwright.trainer.jobs.own_metric"
 OWN = "own"

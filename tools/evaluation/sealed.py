@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from trainwright.trainer.base.canonical import digest_file
-
-if TYPE_CHECKING:
-    from trainwright.trainer.run import RunDirectory
-    from trainwright.trainer.run.evidence import Part
+from trainwright.trainer.run import RunDirectory
+from trainwright.trainer.run.evidence import Part
 
 
 class Sealed(NamedTuple):

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import re
 from datetime import date
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+from trainwright.tools.ledger.events import RunEvaluated
 from trainwright.trainer.base.errors import ConfigurationError, near_matches
-
-if TYPE_CHECKING:
-    from trainwright.tools.ledger.events import RunEvaluated
-    from trainwright.trainer.config import TrainingConfig
-    from trainwright.trainer.run.evidence import Data
+from trainwright.trainer.config import TrainingConfig
+from trainwright.trainer.run.evidence import Data
 
 JOIN = " & "
 TEST = re.compile(r"\s*(?P<name>.+?)\s*(?P<test>!=|<=|>=|=|<|>)\s*(?P<value>.+?)\s*")

@@ -7,16 +7,12 @@ no row goes the other way. Rows in groups have no such test: there the interval 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from statistics import NormalDist
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainwright.tools.evaluation.statistics import exact_in_words, exact_p, of_losses
-from trainwright.tools.training_monitor.outdone import ALIKE, BETTER, WORSE, Shown
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from trainwright.tools.training_monitor.outdone import Ends
+from trainwright.tools.training_monitor.outdone import ALIKE, BETTER, WORSE, Ends, Shown
 
 CERTAIN_BELOW = 0.05
 """p of the exact test."""

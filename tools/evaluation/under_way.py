@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import Future
+from pathlib import Path
 from threading import Lock, Thread
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from trainwright.tools.ledger.events import RunEvaluated
+from trainwright.tools.ledger.events import RunEvaluated
 
 PATIENCE_SECONDS = 20.0
 """A call waits so long for an evaluation; the next one asks again."""

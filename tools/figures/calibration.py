@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.figures.recorded import Predicted, no_predictions, predicted
@@ -15,13 +16,10 @@ from trainwright.tools.figures.style import (
     plain,
     save,
 )
+from trainwright.tools.training_monitor.record import RunRecord
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from matplotlib.axes import Axes
-
-    from trainwright.tools.training_monitor.record import RunRecord
 
 BINS = 15
 """Of equal width, as Guo et al. 2017 have them (arXiv:1706.04599)."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trainwright.tools.figures.series import (
@@ -32,19 +34,16 @@ from trainwright.tools.training_monitor.record import (
     STEP_LOSS,
     TRAIN_LOSS,
     VALIDATION_LOSS,
+    Basis,
+    RunRecord,
     basis_of,
     named_records,
 )
 from trainwright.trainer.base.errors import NotFoundError
+from trainwright.trainer.run import RunDirectory
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
-
     from matplotlib.axes import Axes
-
-    from trainwright.tools.training_monitor.record import Basis, RunRecord
-    from trainwright.trainer.run import RunDirectory
 
 MAX_METRICS = 4
 """Metrics in the panel of one run: each has two lines."""

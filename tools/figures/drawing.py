@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
 from trainwright.tools.figures.calibration import calibration
 from trainwright.tools.figures.curves import comparison, learning_curves
 from trainwright.tools.figures.evaluated import confusion, importance, worst_samples
 from trainwright.tools.figures.forecasts import forecasts
 from trainwright.tools.figures.gradients import gradient_flow, update_ratios
+from trainwright.tools.figures.kinds import Kind
 from trainwright.tools.figures.machine import batch_size, learning_rate, range_test, utilisation
 from trainwright.tools.figures.ranks import precision_recall, roc
 from trainwright.tools.training_monitor.record import RunRecord, named_records
 from trainwright.trainer.base.errors import ConfigurationError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from pathlib import Path
-
-    from trainwright.tools.figures.kinds import Kind
-    from trainwright.trainer.run import RunDirectory
+from trainwright.trainer.run import RunDirectory
 
 DRAWN: dict[str, Callable[[list[RunRecord], Path], Path]] = {
     "gradient_flow": gradient_flow,

@@ -5,22 +5,19 @@ Times of dates are drawn as they are, in the series' own clock.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from trainwright.tools.figures.recorded import predicted
+from trainwright.tools.figures.recorded import Predicted, predicted
 from trainwright.tools.figures.style import BLACK, BLUE, ORANGE, SMALL, cut, label, new_figure, plain, save
+from trainwright.tools.training_monitor.record import RunRecord
 from trainwright.trainer.base.errors import NotFoundError
+from trainwright.trainer.run.evaluation import Forecasts
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
     from matplotlib.axes import Axes
-
-    from trainwright.tools.figures.recorded import Predicted
-    from trainwright.tools.training_monitor.record import RunRecord
-    from trainwright.trainer.run.evaluation import Forecasts
 
 ARRAYS = ("window_times", "window_values", "window_forecast", "window_naive")
 COLUMNS = 3

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from trainwright.tools.figures.recorded import nothing_recorded
@@ -22,14 +24,10 @@ from trainwright.tools.figures.style import (
     save,
 )
 from trainwright.tools.training_monitor.record import GRADIENT_NORM, RunRecord, named_records
+from trainwright.trainer.run import RunDirectory
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
     from matplotlib.axes import Axes
-
-    from trainwright.trainer.run import RunDirectory
 
 NORM_SIGNALS = ("gradient_norm", "applied_gradient_norm")
 MAX_LAYERS = 40

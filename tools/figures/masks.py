@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.figures.style import COLOURS, GREY, SMALL, new_figure, plain, save
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from trainwright.tools.figures.recorded import Predicted
 
 MOST = 8

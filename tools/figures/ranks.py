@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from trainwright.tools.figures.recorded import Predicted, predicted
 from trainwright.tools.figures.style import GREY, colours, label, new_figure, plain, save, style_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from trainwright.tools.training_monitor.record import RunRecord
+from trainwright.tools.training_monitor.record import RunRecord
 
 MAX_CLASSES = 7
 """Curves of one run: of more classes, those with the lowest areas."""

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import io
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainwright.tools.figures.style import cut
+from trainwright.tools.training_monitor.record import RunRecord
 from trainwright.trainer.base.canonical import digest_bytes
 from trainwright.trainer.base.errors import IntegrityError, NotFoundError
 from trainwright.trainer.run import RunKind
 from trainwright.trainer.run.evaluation import Evaluation
-
-if TYPE_CHECKING:
-    from trainwright.tools.training_monitor.record import RunRecord
 
 TRAINED = (RunKind.BASELINE, RunKind.TRIAL, RunKind.ABLATION, RunKind.FINAL)
 

@@ -7,23 +7,20 @@ forbidden, but it is reported: where optimization is decided, and in the model c
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+from trainwright.tools.answers import NextCall
 from trainwright.tools.evaluation.told_apart import shown_by
+from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.leak_prices import found_leaks, leaks_of
 from trainwright.tools.gates.rows_moved import validates_on_same_rows
+from trainwright.tools.gates.run_evidence import RunEvidence
 from trainwright.tools.gates.shown import gain
 from trainwright.tools.ledger import seal_differences
+from trainwright.tools.ledger.events import RunStarted
 from trainwright.tools.training_monitor.outdone import BETTER
-from trainwright.trainer.config import flatten
+from trainwright.trainer.config import TrainingConfig, flatten
 from trainwright.trainer.run import RunKind, RunState
-
-if TYPE_CHECKING:
-    from trainwright.tools.answers import NextCall
-    from trainwright.tools.gates.evidence import Evidence
-    from trainwright.tools.gates.run_evidence import RunEvidence
-    from trainwright.tools.ledger.events import RunStarted
-    from trainwright.trainer.config import TrainingConfig
 
 KINDS = (RunKind.BASELINE.value, RunKind.ABLATION.value, RunKind.FINAL.value)
 MAX_NAMED = 6

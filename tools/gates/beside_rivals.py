@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainwright.tools.evaluation.told_apart import shown_by
 from trainwright.tools.gates.bounds import is_smaller_better
-from trainwright.tools.training_monitor.outdone import ALIKE, BETTER, WORSE, BesideRival, outdoing
+from trainwright.tools.gates.records import Records, RunRecords
+from trainwright.tools.ledger.events import RunEvaluated
+from trainwright.tools.training_monitor.outdone import ALIKE, BETTER, WORSE, BesideRival, Shown, outdoing
+from trainwright.trainer.run import RunDirectory
 from trainwright.trainer.run.rivals import Rivals
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from trainwright.tools.gates.records import Records, RunRecords
-    from trainwright.tools.ledger.events import RunEvaluated
-    from trainwright.tools.training_monitor.outdone import Shown
-    from trainwright.trainer.run import RunDirectory
 
 NAMES = ("the model", "the rival")
 WORDS = {BETTER: "the model is better", WORSE: "the model is worse", ALIKE: ALIKE}

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from trainwright.tools.evaluation.slices import metrics_of_targets
+from trainwright.tools.gates.records import Records
+from trainwright.trainer.config.schema import EvaluationGateSection
 from trainwright.trainer.metrics import built_in_of
-
-if TYPE_CHECKING:
-    from trainwright.tools.gates.records import Records
-    from trainwright.trainer.config.schema import EvaluationGateSection
 
 TEST = "test/"
 OF_TARGET = " of "

@@ -7,14 +7,17 @@ return a complete run, fail or be refused for the same cause, or change a key th
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from sqlalchemy import select
 
+from trainwright.tools.answers import NextCall
 from trainwright.tools.gates.cures import goes_with
 from trainwright.tools.gates.finals import is_as_asked, is_reused
+from trainwright.tools.gates.records import Records, RunRecords
 from trainwright.tools.gates.releases import holds_now, other_than_planned
 from trainwright.tools.gates.shown import gain
 from trainwright.tools.gates.staleness import exemption_changes, opened_since
@@ -23,22 +26,21 @@ from trainwright.tools.workspace.tables import Study
 from trainwright.trainer.base.errors import TrainwrightError
 from trainwright.trainer.base.read_tracking import note_fleeting
 from trainwright.trainer.checkpoints.index import list_checkpoints
-from trainwright.trainer.config import SearchSection, config_digest, flatten, merge_changes, parse_config
+from trainwright.trainer.config import (
+    SearchSection,
+    TrainingConfig,
+    config_digest,
+    flatten,
+    merge_changes,
+    parse_config,
+)
 from trainwright.trainer.run import RunKind, RunState
 from trainwright.trainer.run.looked_at import Opened
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
-    from trainwright.tools.answers import NextCall
-    from trainwright.tools.gates.records import Records, RunRecords
-    from trainwright.trainer.config import TrainingConfig
 
 OUTSIDE = frozenset({"limit", "storage", "out_of_memory", "interrupted"})
 """Failures whose cause may lie outside the digests: such a run is tried once more."""
 MAX_FILES = 20_000
 MAX_CHARACTERS = 160
-REPEATING = {"verify_reproducibility": RunKind.REPLAY, "export_model": RunKind.EXPORT}
 
 
 def in_vain(evidence: Records, call: NextCall) -> str:

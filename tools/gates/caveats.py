@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.leak_prices import found_leaks
-from trainwright.tools.gates.rows_moved import rows_since
+from trainwright.tools.gates.rows_moved import Grown, rows_since
 from trainwright.tools.gates.shown import certified_figure, gain
 from trainwright.trainer.data.sections import SplitSection
 from trainwright.trainer.run.artifacts import FixedRows
 from trainwright.trainer.run.looked_at import LookedAt, Opened
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from trainwright.tools.gates.evidence import Evidence
-    from trainwright.tools.gates.rows_moved import Grown
 
 WEIGHTS = frozenset({".bin", ".ckpt", ".gguf", ".h5", ".npz", ".onnx", ".pt", ".pth", ".safetensors"})
 """Endings of files that hold weights."""

@@ -5,11 +5,13 @@ A fix that was tried and did not clear its alert is not proposed again; without 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import ValidationError
 
 from trainwright.tools.answers import NextCall
+from trainwright.tools.gates.records import Records
+from trainwright.tools.ledger import ProjectFacts
 from trainwright.tools.ledger.events import CureChanged
 from trainwright.tools.owner.grants import DECISION, accepted_alerts
 from trainwright.tools.owner.requests import REQUEST
@@ -17,10 +19,6 @@ from trainwright.tools.training_monitor.pairs import PairOutcome
 from trainwright.trainer.base.records import Frozen
 from trainwright.trainer.config import flatten, parse_config
 from trainwright.trainer.run import RunKind
-
-if TYPE_CHECKING:
-    from trainwright.tools.gates.records import Records
-    from trainwright.tools.ledger import ProjectFacts
 
 NOTABLE = 0.1
 """Of the way to the goal: a fix that came so much nearer goes on, though its alert is still raised."""

@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import trainwright
 from trainwright.tools import ledger
 from trainwright.tools.answers import NextCall
 from trainwright.tools.gates import checks as _registered  # noqa: F401 - importing registers the checks
 from trainwright.tools.gates.checklist import CheckLine, checklist_digest
+from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.exits import Exit, ending, exit_of, takes_best
 from trainwright.tools.gates.outcomes import CHECKS, CheckResult, failed
 from trainwright.tools.gates.phases import Phase
+from trainwright.tools.gates.run_evidence import RunEvidence
 from trainwright.tools.gates.staleness import whole_values
 from trainwright.tools.ledger.events import GateDecided
 from trainwright.tools.workspace.tables import now
 from trainwright.trainer.base.errors import TrainwrightError
 from trainwright.trainer.base.records import Frozen
 from trainwright.trainer.config import apply_changes
-
-if TYPE_CHECKING:
-    from trainwright.tools.gates.evidence import Evidence
-    from trainwright.tools.gates.run_evidence import RunEvidence
 
 Decision = Literal[Exit, "refused"]
 ENDING = (Phase.OPTIMIZATION, Phase.FINALIZATION)

@@ -2,45 +2,40 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from pathlib import Path
+from typing import Any, TypeVar
 
 from sqlalchemy import select
+from sqlalchemy.orm import Session
 
 from trainwright.tools.answers import NextCall
 from trainwright.tools.evaluation.baseline import baseline_record
-from trainwright.tools.gates.checklist import load_checklist
+from trainwright.tools.gates.checklist import CheckLine, load_checklist
 from trainwright.tools.gates.exits import spent_limit
 from trainwright.tools.gates.finals import final_of, is_as_asked
 from trainwright.tools.gates.improvement import measure_improvement, study_that_counts
+from trainwright.tools.gates.phases import Phase
+from trainwright.tools.gates.records import RunRecords
 from trainwright.tools.gates.releases import BEGUN, Release, releases, witnesses
 from trainwright.tools.gates.run_evidence import RunEvidence
 from trainwright.tools.gates.served_code import served_code_changes
 from trainwright.tools.gates.staleness import changes_of_surroundings
 from trainwright.tools.ledger import Inspection, cut_off, entries
 from trainwright.tools.limits import count_trials, limit_table, limits_under
+from trainwright.tools.owner import Grant
 from trainwright.tools.owner.grants import DECISION, goal_under, standing_grants
 from trainwright.tools.versions import DataVersion, data_versions
+from trainwright.tools.workspace import Settings, Workspace
 from trainwright.tools.workspace.query_cache import BEFORE_COMMIT, note_whole_workspace
 from trainwright.tools.workspace.records import get_project, latest_config
+from trainwright.tools.workspace.settings import ProjectLimits
 from trainwright.tools.workspace.tables import ConfigVersion, Project, Run, Study
 from trainwright.trainer.base.errors import IntegrityError
 from trainwright.trainer.config import TrainingConfig, config_digest, parse_config
 from trainwright.trainer.run import RunKind, RunState
 from trainwright.trainer.run.digests import remembered_digest
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
-    from pathlib import Path
-
-    from sqlalchemy.orm import Session
-
-    from trainwright.tools.gates.checklist import CheckLine
-    from trainwright.tools.gates.phases import Phase
-    from trainwright.tools.gates.records import RunRecords
-    from trainwright.tools.owner import Grant
-    from trainwright.tools.workspace import Settings, Workspace
-    from trainwright.tools.workspace.settings import ProjectLimits
 
 T = TypeVar("T")
 

@@ -6,13 +6,14 @@ configuration is finalized, else the baseline's, and every report says at its he
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from trainwright.tools.gates.cures import fixes_exhausted
 from trainwright.tools.gates.figures import NOT_EVALUATED
 from trainwright.tools.gates.finals import is_as_accepted
 from trainwright.tools.gates.improvement import confirmed_value, told_separated
 from trainwright.tools.gates.phases import Phase
+from trainwright.tools.gates.records import Records, RunRecords
 from trainwright.tools.gates.searches import unused_keys
 from trainwright.tools.gates.shown import (
     certified_figure,
@@ -26,10 +27,6 @@ from trainwright.tools.gates.shown import (
 from trainwright.tools.gates.studies import ended_studies, studies_under_way
 from trainwright.tools.limits import Amounts, limit_table
 from trainwright.tools.owner.grants import accepted_values, by_whom, granting
-
-if TYPE_CHECKING:
-    from trainwright.tools.gates.records import Records, RunRecords
-
 
 UNITS = {"wall_clock_seconds": ("s", 1.0), "gpu_hours": ("GPU hours", 1.0), "money": ("of money", 1.0),
          "disk_bytes": ("MB", 1e6)}  # fmt: skip

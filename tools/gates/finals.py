@@ -6,17 +6,14 @@ replayed, exported and evaluated. A final run that was started all the same, or 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainwright.tools.gates.improvement import confirmed_value
 from trainwright.tools.gates.overlay import accepts
+from trainwright.tools.gates.records import Records, RunRecords
 from trainwright.trainer.base.errors import TrainwrightError
 from trainwright.trainer.config import apply_changes, config_digest, parse_config
 from trainwright.trainer.run import RunKind
-
-if TYPE_CHECKING:
-    from trainwright.tools.gates.records import Records, RunRecords
-    from trainwright.tools.ledger.events import RunStarted
 
 
 def final_of(evidence: Records) -> str | None:
@@ -27,7 +24,7 @@ def final_of(evidence: Records) -> str | None:
     ids = [
         run_id
         for run_id, start in evidence.facts.started.items()
-        if (start.kind, start.study) == (RunKind.FINAL, None) and _is_of(values, start)
+        if (start.kind, start.study) == (RunKind.FINAL, None) and accepts(values, start.overlay, start.config_digest)
     ]
     found = [run for run_id in reversed(ids) if (run := evidence.run(run_id)) is not None]
     counts = next((run for run in found if run.is_complete), found[0] if found else _proven(evidence, values))
@@ -71,10 +68,6 @@ def _proven(evidence: Records, values: dict[str, Any]) -> RunRecords | None:
     baseline = evidence.baseline
     is_same = baseline is not None and baseline.row.config_digest == _digest(values)
     return baseline if baseline is not None and is_same and baseline.is_complete else None
-
-
-def _is_of(values: dict[str, Any], start: RunStarted) -> bool:
-    return accepts(values, start.overlay, start.config_digest)
 
 
 def _digest(values: dict[str, Any]) -> str:

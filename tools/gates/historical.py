@@ -7,28 +7,23 @@ owner's settings, the user's code, data and packages) are taken from the decisio
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sqlalchemy import select
+from sqlalchemy.orm import Session
 
 from trainwright.tools.gates.checklist import CheckLine
 from trainwright.tools.gates.evidence import Evidence
+from trainwright.tools.gates.phases import Phase
+from trainwright.tools.gates.records import RunRecords
 from trainwright.tools.gates.run_evidence import RunEvidence
-from trainwright.tools.workspace import Settings
+from trainwright.tools.ledger import Inspection
+from trainwright.tools.workspace import Settings, Workspace
 from trainwright.tools.workspace.tables import LedgerEntry
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from sqlalchemy.orm import Session
-
-    from trainwright.tools.gates.phases import Phase
-    from trainwright.tools.gates.records import RunRecords
-    from trainwright.tools.ledger import Inspection
-    from trainwright.tools.workspace import Workspace
-    from trainwright.trainer.run import RunStatus
-    from trainwright.trainer.run.evidence import P
+from trainwright.trainer.run import RunStatus
+from trainwright.trainer.run.evidence import P
 
 
 class MovedOnError(Exception):

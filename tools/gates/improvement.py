@@ -8,20 +8,17 @@ from __future__ import annotations
 
 import math
 import statistics
+from collections.abc import Mapping, Sequence
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from trainwright.tools.gates.checklist import CheckLine
 from trainwright.tools.gates.phases import Phase
+from trainwright.tools.gates.records import Records, RunRecords
 from trainwright.tools.gates.releases import other_than_planned
+from trainwright.tools.workspace.tables import Study
 from trainwright.trainer.base.canonical import digest_json
 from trainwright.trainer.config import apply_changes, config_digest, parse_config
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from trainwright.tools.gates.checklist import CheckLine
-    from trainwright.tools.gates.records import Records, RunRecords
-    from trainwright.tools.workspace.tables import Study
 
 CONFIDENCE = 0.95
 """Of the first test of a configuration's improvement. Alpha spending: the k-th test uses alpha/2^(k-1), so the

@@ -4,24 +4,20 @@ from __future__ import annotations
 
 import math
 import shutil
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from trainwright.tools.answers import NextCall
 from trainwright.tools.gates.cures import tried_on, untried
 from trainwright.tools.gates.overlay import is_of_export
+from trainwright.tools.gates.records import RunRecords
 from trainwright.tools.owner.grants import accepted_alerts
 from trainwright.tools.training_monitor.diagnosis import diagnose
 from trainwright.trainer.base.errors import StorageError
 from trainwright.trainer.base.read_tracking import note_fleeting
 from trainwright.trainer.checkpoints.index import list_checkpoints
-from trainwright.trainer.run import RunKind, RunState
+from trainwright.trainer.run import Failure, RunKind, RunState
 from trainwright.trainer.run.conditions import alert_behind
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from trainwright.tools.gates.records import RunRecords
-    from trainwright.trainer.run import Failure
 
 MAX_ATTEMPTS = 3
 """A run that was interrupted so often is not resumed once more: something in it ends the process."""

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from sqlalchemy.orm import Session
 
 from trainwright.tools.answers import NextCall
 from trainwright.tools.gates.attempts import better_ablation
@@ -17,8 +20,10 @@ from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.exits import baseline_value, exit_of, is_improved_below_goal, takes_best, verdict
 from trainwright.tools.gates.later import later_call
 from trainwright.tools.gates.leak_prices import removal, unpriced
+from trainwright.tools.gates.outcomes import CheckResult
 from trainwright.tools.gates.phase_status import barred, phase_status_of
 from trainwright.tools.gates.phases import Phase
+from trainwright.tools.gates.records import Records
 from trainwright.tools.gates.repeats import owed_repeats
 from trainwright.tools.gates.searches import (
     conclude,
@@ -33,17 +38,9 @@ from trainwright.tools.gates.searches import (
 from trainwright.tools.gates.studies import studies_of
 from trainwright.tools.gates.trying import options_against, waiting_call
 from trainwright.tools.ledger import Inspection, Look
+from trainwright.tools.workspace import Workspace
 from trainwright.trainer.base.errors import TrainwrightError
 from trainwright.trainer.run import RunKind
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from sqlalchemy.orm import Session
-
-    from trainwright.tools.gates.outcomes import CheckResult
-    from trainwright.tools.gates.records import Records
-    from trainwright.tools.workspace import Workspace
 
 YOUR_CODE = "configs/your_code.md"
 MAX_CHARACTERS = 400

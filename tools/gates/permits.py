@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainwright.tools.gates.carry_over import may_be_carried
 from trainwright.tools.gates.decide import evaluate
+from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.next_call import opening
 from trainwright.tools.gates.phase_status import PhaseStatus, accepted_decisions, phase_status_of
 from trainwright.tools.gates.phases import PERMITTED, Phase, phase_that_permits
+from trainwright.tools.gates.records import RunRecords
 from trainwright.tools.gates.releases import witnesses
 from trainwright.tools.gates.searches import proposed_search, reopening_call
 from trainwright.tools.workspace.records import latest_config
@@ -17,10 +19,6 @@ from trainwright.trainer.base.errors import GateRefusedError
 from trainwright.trainer.run import RunKind
 from trainwright.trainer.run.environment import digest_of_versions
 from trainwright.trainer.run.validation import Validation
-
-if TYPE_CHECKING:
-    from trainwright.tools.gates.evidence import Evidence
-    from trainwright.tools.gates.records import RunRecords
 
 
 def permit(evidence: Evidence, kind: RunKind, *, is_short: bool = False) -> dict[str, Any]:

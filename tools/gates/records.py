@@ -6,12 +6,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
-    from pathlib import Path
-
     from sqlalchemy.orm import Session
 
     from trainwright.tools.answers import NextCall

@@ -7,18 +7,14 @@ decisions count from `release_begun` on.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from trainwright.tools.gates.phases import Phase
+from trainwright.tools.gates.records import Records, RunRecords
 from trainwright.tools.gates.staleness import inherited, unplanned_files
 from trainwright.trainer.run import RunKind
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
-
-    from trainwright.tools.gates.records import Records, RunRecords
-
 
 BEGUN = "release_begun"
 """Kind of the ledger entry with which a project is worked on after a release."""

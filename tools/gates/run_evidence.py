@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from trainwright.tools.answers import NextCall
 from trainwright.tools.gates.next_after_run import onward
+from trainwright.tools.gates.records import Records
 from trainwright.tools.ledger import seal_differences
+from trainwright.tools.ledger.events import RunEvaluated
 from trainwright.tools.workspace.tables import Run
 from trainwright.trainer.checkpoints.index import list_checkpoints
 from trainwright.trainer.run import RunDirectory, RunKind, RunState, RunStatus
@@ -15,10 +16,6 @@ from trainwright.trainer.run import evidence as recorded
 from trainwright.trainer.run.artifacts import FixedRows
 from trainwright.trainer.run.results import Comparison, Export, TestSetAccess
 from trainwright.trainer.run.split_rows import SplitRows
-
-if TYPE_CHECKING:
-    from trainwright.tools.gates.records import Records
-    from trainwright.tools.ledger.events import RunEvaluated
 
 
 class RunEvidence:

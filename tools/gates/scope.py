@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from trainwright.tools.training_monitor.documents import load_diagnostics
+from trainwright.tools.training_monitor.documents import ScopeRule, load_diagnostics
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.config import flatten, parse_config
 from trainwright.trainer.run import RunKind, RunState
@@ -18,7 +18,6 @@ from trainwright.trainer.run import RunKind, RunState
 if TYPE_CHECKING:
     from trainwright.tools.gates.evidence import Evidence
     from trainwright.tools.gates.run_evidence import RunEvidence
-    from trainwright.tools.training_monitor.documents import ScopeRule
 
 OUT_OF_MEMORY = "out_of_memory"
 DOCUMENT = "diagnostics/out_of_memory.md"

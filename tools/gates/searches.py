@@ -3,30 +3,26 @@
 from __future__ import annotations
 
 import statistics
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
+from trainwright.tools.answers import NextCall
 from trainwright.tools.gates.beside_rivals import baseline_outdone
 from trainwright.tools.gates.call_history import ignored
 from trainwright.tools.gates.cures import fixes_exhausted
 from trainwright.tools.gates.edges import moved
 from trainwright.tools.gates.next_after_run import make_room
 from trainwright.tools.gates.offers import exit_in_words, owners_exit, what_it_takes
+from trainwright.tools.gates.records import Records
 from trainwright.tools.gates.studies import ended_studies, every_study, studies_of, study_told
 from trainwright.tools.training_monitor.outdone import helping_changes, what_helps
+from trainwright.tools.workspace import Workspace
+from trainwright.tools.workspace.tables import Run
 from trainwright.trainer.base.errors import StorageError
 from trainwright.trainer.checkpoints.index import list_checkpoints
-from trainwright.trainer.config import SearchSection, flatten
+from trainwright.trainer.config import SearchSection, TrainingConfig, flatten
 from trainwright.trainer.config.search_words import AskedSearch, asked_search
 from trainwright.trainer.run import RunKind
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from trainwright.tools.answers import NextCall
-    from trainwright.tools.gates.records import Records
-    from trainwright.tools.workspace import Workspace
-    from trainwright.tools.workspace.tables import Run
-    from trainwright.trainer.config import TrainingConfig
 
 MAX_REPEATS = 20
 USUAL_REPEATS = 3

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from trainwright.tools.gates.records import RunRecords
+from trainwright.trainer.config.schema import DataSection
 from trainwright.trainer.run import RunKind
 from trainwright.trainer.run.artifacts import ExportProbe
 from trainwright.trainer.user_code.served import CODE, served_meanings
-
-if TYPE_CHECKING:
-    from trainwright.tools.gates.records import RunRecords
-    from trainwright.trainer.config.schema import DataSection
 
 FOLDER = "final_model"
 

@@ -7,13 +7,11 @@ it alone has not shown it. Nothing here closes a gate: gates decide by the figur
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainwright.tools.gates.figures import counted
 from trainwright.tools.gates.improvement import seeds_interval
-
-if TYPE_CHECKING:
-    from trainwright.tools.gates.records import Records, RunRecords
+from trainwright.tools.gates.records import Records, RunRecords
 
 MAX_TIMES = 1000.0
 """As many rows as it would take to show a goal are told up to so many times those that there are."""

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.exits import takes_best
+from trainwright.tools.gates.records import RunRecords
+from trainwright.tools.gates.releases import Release
 from trainwright.tools.gates.rows_moved import validates_on_same_rows
 from trainwright.tools.gates.shown import gain
-from trainwright.tools.versions import version_of
+from trainwright.tools.versions import DataVersion, version_of
 from trainwright.trainer.config import config_digest, flatten, parse_config
-
-if TYPE_CHECKING:
-    from trainwright.tools.gates.evidence import Evidence
-    from trainwright.tools.gates.records import RunRecords
-    from trainwright.tools.gates.releases import Release
-    from trainwright.tools.versions import DataVersion
 
 
 class Before(NamedTuple):

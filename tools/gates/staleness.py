@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainwright.tools.environments import UnreachableError, changed_image
 from trainwright.tools.gates.overlay import is_of_export
+from trainwright.tools.gates.records import Records, RunRecords
 from trainwright.tools.ledger import Inspection
 from trainwright.tools.owner.grants import operations
 from trainwright.trainer.base import download_log
@@ -21,16 +23,10 @@ from trainwright.trainer.data.validation.changes import changes, loosened
 from trainwright.trainer.data.validation.expectations import read_expectations
 from trainwright.trainer.run import RunKind
 from trainwright.trainer.run.environment import engine_digest, installed_packages, startup_hooks
-from trainwright.trainer.run.looked_at import Listing, Opened
+from trainwright.trainer.run.evidence import Environment
+from trainwright.trainer.run.looked_at import Listing, Opened, OpenedFile
 from trainwright.trainer.run.validation import Validation
 from trainwright.trainer.user_code.import_record import meaning_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from trainwright.tools.gates.records import Records, RunRecords
-    from trainwright.trainer.run.evidence import Environment
-    from trainwright.trainer.run.looked_at import OpenedFile
 
 # Expectations of a project's data: changes since planning's smoke run, and loosened ones before it.
 

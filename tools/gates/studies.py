@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainwright.tools.gates.improvement import told_separated
-
-if TYPE_CHECKING:
-    from trainwright.tools.gates.records import Records
+from trainwright.tools.gates.records import Records
 
 ACTIVE = frozenset({"running", "confirming"})
 MAX_CHARACTERS = 160

@@ -7,26 +7,25 @@ edited for the moment of the gate reach no report.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import select
 
 from trainwright.tools.gates.improvement import measure_improvement
 from trainwright.tools.gates.releases import other_than_planned
+from trainwright.tools.gates.run_evidence import RunEvidence
 from trainwright.tools.ledger import seal_differences
 from trainwright.tools.ledger.rows import removed
 from trainwright.tools.workspace.tables import Study, Trial
 from trainwright.trainer.config import SearchSection, apply_changes, config_digest, parse_config
+from trainwright.trainer.config.search import ObjectiveSection
+from trainwright.trainer.run import RunDirectory
 from trainwright.trainer.run.evidence import Resolved
 from trainwright.trainer.run.results import Probe
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
     from trainwright.tools.gates.evidence import Evidence
-    from trainwright.tools.gates.run_evidence import RunEvidence
-    from trainwright.trainer.config.search import ObjectiveSection
-    from trainwright.trainer.run import RunDirectory
 
 COLUMNS = ("search", "objective", "base_config_digest", "state", "confirmation")
 COMPLETED, PRUNED = "completed", "pruned"

@@ -10,8 +10,12 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sqlalchemy import select
+from sqlalchemy.orm import Session
 
+from trainwright.tools.gates.run_evidence import RunEvidence
 from trainwright.tools.ledger import ProjectFacts, entries
+from trainwright.tools.ledger.events import RunSealed
+from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.query_cache import note_whole_workspace
 from trainwright.tools.workspace.tables import Project
 from trainwright.trainer.base.errors import TrainwrightError
@@ -21,12 +25,7 @@ from trainwright.trainer.run.results import TestSetAccess
 from trainwright.trainer.run.split_rows import PARTS
 
 if TYPE_CHECKING:
-    from sqlalchemy.orm import Session
-
     from trainwright.tools.gates.evidence import Evidence
-    from trainwright.tools.gates.run_evidence import RunEvidence
-    from trainwright.tools.ledger.events import RunSealed
-    from trainwright.tools.workspace import Workspace
 
 DELETED = "project_deleted"
 TRACES = frozenset({"artifacts/test_look.json", "artifacts/export.json"})

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainwright.tools.answers import NextCall
 from trainwright.tools.gates import cures
 from trainwright.tools.gates.call_history import ignored, in_vain
 from trainwright.tools.gates.decision import Option
+from trainwright.tools.gates.records import Records, RunRecords
 from trainwright.tools.training_monitor import load_diagnostics
 from trainwright.trainer.run.evaluation import Evaluation
-
-if TYPE_CHECKING:
-    from trainwright.tools.gates.records import Records, RunRecords
 
 MAX_FIXES = 4
 """Fixes that one trial compares."""

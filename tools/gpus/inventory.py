@@ -6,18 +6,15 @@ Written by NVML's documentation, and not run on a GPU so far.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainwright.tools.launchers.environment import VISIBLE, Gpu
+from trainwright.tools.workspace.settings import ListedGpu, Settings
 from trainwright.trainer.base.errors import LimitReachedError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from trainwright.tools.workspace.settings import ListedGpu, Settings
 
 
 @dataclass(frozen=True)

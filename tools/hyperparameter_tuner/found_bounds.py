@@ -7,19 +7,17 @@ asked for again, has those and measures nothing anew.
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainwright.tools.answers import NextCall
+from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.releases import holds_now
+from trainwright.tools.gates.run_evidence import RunEvidence
 from trainwright.tools.gates.study_check import BATCH_SIZE_FINDER, RANGE_TEST, found_range
 from trainwright.tools.ledger import seal_differences
 from trainwright.trainer.base.errors import ConfigurationError, ConflictError
 from trainwright.trainer.run import RunKind
 from trainwright.trainer.run.results import Probe
-
-if TYPE_CHECKING:
-    from trainwright.tools.gates.evidence import Evidence
-    from trainwright.tools.gates.run_evidence import RunEvidence
 
 TYPES = {RANGE_TEST: ("float",), BATCH_SIZE_FINDER: ("categorical", "int")}
 """Types of range that each test can give, its usual one first."""
@@ -41,7 +39,7 @@ def with_found_bounds(
     """
     given = (search or {}).get("space")
     space: dict[str, Any] = given if isinstance(given, dict) else {}
-    asked = {key: range_ for key, range_ in space.items() if _is_asked(range_)}
+    asked = {key: range_ for key, range_ in space.items() if isinstance(range_, dict) and FROM in range_}
     if search is None or not asked:
         return search, {}, []
     for key, range_ in asked.items():
@@ -62,10 +60,6 @@ def with_found_bounds(
         shown = json.dumps({name: value for name, value in ends.items() if name not in {"type", "log"}})
         notes.append(f"{key}: {shown}, found by {probe.id}")
     return {**search, "space": {**space, **found}}, bounds, notes
-
-
-def _is_asked(range_: Any) -> bool:
-    return isinstance(range_, dict) and FROM in range_
 
 
 def _check(evidence: Evidence, search: dict[str, Any], key: str, range_: dict[str, Any]) -> None:

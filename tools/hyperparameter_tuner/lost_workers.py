@@ -52,7 +52,11 @@ def failure_by(workspace: Workspace, run: Run, seen: Observation, death: Death) 
         return _stalled(run) if sum(one.by == STALLED for _, one in earlier) + 1 >= MAX_STALLS else None
     alike = [at for at, one in earlier if one.by == death.by and one.saved_step == death.saved_step]
     if death.by == ITSELF and len(alike) + 1 >= MAX_FAULTS:
-        return _crashed(run, death)
+        return Failure(
+            category=CRASHED,
+            message=f"The run's process ended itself {MAX_FAULTS} times {_place(death)}: {death.why}.",
+            remedy=f"run_status(run_id='{run.id}') shows its last lines; narrow the space or correct the code.",
+        )
     if death.by == OUTSIDE and sum(at > since for at in alike) + 1 >= MAX_LOST:
         raise _lost(run, seen)
     return None
@@ -80,14 +84,6 @@ def _last_start(session: Session, run: Run) -> int:
 
 def _place(death: Death) -> str:
     return f"after its checkpoint of step {death.saved_step}" if death.saved_step >= 0 else "before it saved any"
-
-
-def _crashed(run: Run, death: Death) -> Failure:
-    return Failure(
-        category=CRASHED,
-        message=f"The run's process ended itself {MAX_FAULTS} times {_place(death)}: {death.why}.",
-        remedy=f"run_status(run_id='{run.id}') shows its last lines; narrow the space or correct the code.",
-    )
 
 
 def _stalled(run: Run) -> Failure:

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.hyperparameter_tuner.conditions import own_choice
 from trainwright.tools.hyperparameter_tuner.trials import COMPLETED, FAILED, PRUNED, RUNNING, TrialRecord
 from trainwright.trainer.base.canonical import canonical_json
-from trainwright.trainer.config.search import Choices, FloatRange, last_of
+from trainwright.trainer.config import Range, SearchSection
+from trainwright.trainer.config.search import Choices, FloatRange, ObjectiveSection, last_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     import optuna
-
-    from trainwright.trainer.config import Range, SearchSection
-    from trainwright.trainer.config.search import ObjectiveSection
 
 STUDY_NAME = "trainwright"
 """Fixed: Hyperband hashes the study's name into its brackets."""

@@ -70,7 +70,7 @@ def start_study(
         if search is not None:  # its errors are reported before the phase is asked to permit it
             whole = _as_large_as_asked(whole, evidence, notes)
             trials = checked_search(whole, wanted, project, given=True).trials  # a grid has no more than its points
-            whole = _with_trials(whole, trials)
+            whole = whole if whole.is_whole_grid else whole.model_copy(update={"trials": trials})
             config = config.model_copy(update={"search": whole})
         study = _existing(evidence, config, idempotency_key)
         if study is None or study.state == "stopped":
@@ -109,10 +109,6 @@ def _as_large_as_asked(search: SearchSection, evidence: Evidence, notes: list[st
         return search
     notes.append(f"trials {asked.trials}: the intent asks for {asked.words!r}")
     return search.model_copy(update={"trials": asked.trials})
-
-
-def _with_trials(search: SearchSection, trials: int) -> SearchSection:
-    return search if search.is_whole_grid else search.model_copy(update={"trials": trials})
 
 
 def _existing(evidence: Evidence, config: TrainingConfig, key: str | None) -> Study | None:

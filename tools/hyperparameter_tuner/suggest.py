@@ -7,6 +7,7 @@ repeats itself or diverges after a restart.)
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
@@ -18,12 +19,10 @@ from trainwright.tools.hyperparameter_tuner.methods.question import STARTUP_TRIA
 from trainwright.tools.hyperparameter_tuner.start_points import ORIGIN, start_points
 from trainwright.trainer.base.canonical import digest_json
 from trainwright.trainer.base.errors import ConfigurationError
+from trainwright.trainer.config import SearchSection
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from trainwright.tools.hyperparameter_tuner.trials import TrialRecord
-    from trainwright.trainer.config import SearchSection
 
 __all__ = ["STARTUP_TRIALS", "made_by", "suggest"]
 REDRAWS, REDRAWS_OF_A_PROCESS = 20, 4

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from trainwright.tools.launchers import pythons
 from trainwright.tools.launchers.pythons import is_in, within
+from trainwright.trainer.config import TrainingConfig
 from trainwright.trainer.data.remote.storage import remote_places
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from trainwright.trainer.config import TrainingConfig
-    from trainwright.trainer.run.runtime import Runtime
+from trainwright.trainer.run.runtime import Runtime
 
 SECRETS = (
     "/etc/shadow", "/etc/gshadow", "/etc/sudoers", "/etc/sudoers.d", "/etc/ssh", "/etc/ssl/private", "/etc/krb5.keytab",

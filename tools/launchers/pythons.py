@@ -6,17 +6,12 @@ import json
 import os
 import re
 import sys
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
-from trainwright.trainer.run.runtime import PACKAGE
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from trainwright.trainer.run.runtime import Runtime
+from trainwright.trainer.run.runtime import PACKAGE, Runtime
 
 PARTS = ("bin", "lib", "lib64", "include", "share", "pyvenv.cfg")
 """Of an environment in which something else lies."""

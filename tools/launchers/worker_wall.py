@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from tempfile import gettempdir
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from trainwright.tools.launchers import closed, pythons
 from trainwright.tools.launchers.closed import cache_of, home_of, hub_of
@@ -17,17 +18,13 @@ from trainwright.trainer.base.canonical import digest_json
 from trainwright.trainer.base.paths import workspace_of
 from trainwright.trainer.config import parse_config
 from trainwright.trainer.data.remote.connections import Connection
+from trainwright.trainer.run import RunSpecification
 from trainwright.trainer.run.artifacts import ROWS
 from trainwright.trainer.run.rank import processes_of
+from trainwright.trainer.run.runtime import Runtime
+from trainwright.trainer.run.specification import Wall
 from trainwright.trainer.run.split_rows import FILE, SplitRows
 from trainwright.trainer.starting import wall
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
-    from trainwright.trainer.run import RunSpecification
-    from trainwright.trainer.run.runtime import Runtime
-    from trainwright.trainer.run.specification import Wall
 
 OF_THE_SYSTEM = (
     *wall.SYSTEM, "/etc", "/opt", "/sys", "/snap", "/gnu/store", "/cvmfs", "/run/current-system", "/run/opengl-driver",

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
-from trainwright.trainer.estimation.prices import DOLLARS, OWNERS, is_same, load_prices
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from trainwright.tools.workspace import Settings
-    from trainwright.trainer.estimation.prices import Price
+from trainwright.tools.workspace import Settings
+from trainwright.trainer.estimation.prices import DOLLARS, OWNERS, Price, is_same, load_prices
 
 RENTED = ("modal", "lambda", "runpod", "skypilot", "slurm", "kubernetes", "kubeflow")
 """Platforms whose rows of the owner's prices count in a job there, by the beginning of their name."""

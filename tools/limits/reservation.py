@@ -7,25 +7,23 @@ from datetime import UTC
 from typing import TYPE_CHECKING, NamedTuple
 
 from sqlalchemy import func, select
+from sqlalchemy.orm import Session
 
 from trainwright.tools.gpus import began_on_cpu, gpus_of, has_gpu
 from trainwright.tools.launchers import launcher_of
 from trainwright.tools.limits.amounts import Amounts, Reservation, effective_limits
 from trainwright.tools.limits.usage import measured_use, seen_usage, usages
+from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.query_cache import note_whole_workspace
 from trainwright.tools.workspace.records import get_project
-from trainwright.tools.workspace.tables import Project, Study, Trial
+from trainwright.tools.workspace.settings import ProjectLimits, Settings, WorkspaceLimits
+from trainwright.tools.workspace.tables import Project, Run, Study, Trial
 from trainwright.trainer.base.errors import LimitReachedError
+from trainwright.trainer.config import TrainingConfig
 from trainwright.trainer.run import Limits, RunKind
 
 if TYPE_CHECKING:
-    from sqlalchemy.orm import Session
-
     from trainwright.tools.limits.usage import Usage
-    from trainwright.tools.workspace import Workspace
-    from trainwright.tools.workspace.settings import ProjectLimits, Settings, WorkspaceLimits
-    from trainwright.tools.workspace.tables import Run
-    from trainwright.trainer.config import TrainingConfig
 
 WORKSPACE = "workspace_limits."
 PROJECT_NAMES = {

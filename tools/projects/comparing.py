@@ -2,34 +2,28 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from pydantic import Field
 from sqlalchemy import select
+from sqlalchemy.orm import Session
 
 from trainwright.tools.answers import Answer, NextCall
 from trainwright.tools.evaluation.paired import paired_tests
+from trainwright.tools.figures.kinds import Kind, StudyKind
 from trainwright.tools.gates.studies import study_in_words
+from trainwright.tools.training_monitor import RunComparison
 from trainwright.tools.training_monitor.few_rows import few_rows_told
 from trainwright.tools.training_orchestrator import followed_next, refresh_run
+from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.handles import handles
 from trainwright.tools.workspace.records import get_project, get_run, get_study, runs_of
-from trainwright.tools.workspace.tables import Study
+from trainwright.tools.workspace.tables import Run, Study
 from trainwright.trainer.base.errors import ConfigurationError, ConflictError, NotFoundError
 from trainwright.trainer.base.text import one_line
-from trainwright.trainer.run import RunKind
+from trainwright.trainer.run import RunDirectory, RunKind
 from trainwright.trainer.run.evaluation import Evaluation
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from sqlalchemy.orm import Session
-
-    from trainwright.tools.figures.kinds import Kind, StudyKind
-    from trainwright.tools.training_monitor import RunComparison
-    from trainwright.tools.workspace import Workspace
-    from trainwright.tools.workspace.tables import Run
-    from trainwright.trainer.run import RunDirectory
 
 MAX_RUNS = 8
 """Side by side; of more, the best."""

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from pydantic import BaseModel, Field
 
 from trainwright.tools.answers import Answer
-from trainwright.tools.gates.cures import CONTROL, cure_of, read_outcome, runs_of_cure
+from trainwright.tools.gates.cures import CONTROL, Tried, cure_of, read_outcome, runs_of_cure
+from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.figures import beside
+from trainwright.tools.gates.run_evidence import RunEvidence
+from trainwright.tools.training_monitor import Alert
 from trainwright.tools.training_monitor.curve_summary import CurveSummary
+from trainwright.tools.training_monitor.pairs import PairOutcome
+from trainwright.tools.training_monitor.run_summary import Glance
 from trainwright.tools.training_orchestrator.recorded import failure_of
 from trainwright.tools.training_orchestrator.run_view import FailureView
 from trainwright.trainer.base.text import cut
-
-if TYPE_CHECKING:
-    from trainwright.tools.gates.cures import Tried
-    from trainwright.tools.gates.evidence import Evidence
-    from trainwright.tools.gates.run_evidence import RunEvidence
-    from trainwright.tools.training_monitor import Alert
-    from trainwright.tools.training_monitor.pairs import PairOutcome
-    from trainwright.tools.training_monitor.run_summary import Glance
 
 MAX_ALERTS = 3
 """Alerts that a concise answer words; the others it only names."""

@@ -8,15 +8,16 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.results import first_result
 from trainwright.tools.ledger import record
 from trainwright.tools.ledger.events import GoalChanged
 from trainwright.trainer.base.errors import ConfigurationError, near
 from trainwright.trainer.catalog.names import BUILT_IN
 from trainwright.trainer.clean_room.names import WORST
-from trainwright.trainer.config import MergedConfig, merge_changes
+from trainwright.trainer.config import MergedConfig, TrainingConfig, merge_changes
 from trainwright.trainer.config.cross_rules import without_the_trainers
 from trainwright.trainer.config.goal import (
     EXAMPLE,
@@ -32,10 +33,6 @@ from trainwright.trainer.losses import LOSSES
 from trainwright.trainer.metrics import BUILT_IN as METRICS
 from trainwright.trainer.metrics import near_metrics
 from trainwright.trainer.run import RunKind
-
-if TYPE_CHECKING:
-    from trainwright.tools.gates.evidence import Evidence
-    from trainwright.trainer.config import TrainingConfig
 
 ON_TEST = any_of(
     r"unseen|(?:not|never|n't) (?:been )?(?:seen|used)|held[- ]?out|used for nothing|honest\w*|in no part of"

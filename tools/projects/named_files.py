@@ -6,20 +6,18 @@ import ast
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainwright.trainer.base.download_log import is_remote
 from trainwright.trainer.base.errors import ConfigurationError, near, near_matches
 from trainwright.trainer.base.paths import MAX_NAMED, confine, confine_folder, matching
+from trainwright.trainer.config import TrainingConfig
 from trainwright.trainer.data.dvc import tracked_by
 from trainwright.trainer.data.remote.storage import database_place, scheme_of
 from trainwright.trainer.data.validation.expectations import read_expectations
 from trainwright.trainer.metrics.evaluate import require_own_name
 from trainwright.trainer.models.weights import weights_folder
 from trainwright.trainer.user_code.entries import entry_file
-
-if TYPE_CHECKING:
-    from trainwright.trainer.config import TrainingConfig
 
 FOLDERS = ("images", "arrow")
 """Sources that read folders rather than files; chat reads either."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 from pydantic import BaseModel, Field
 
@@ -15,19 +16,14 @@ from trainwright.tools.evaluation.told_apart import shown_by
 from trainwright.tools.ledger import ProjectFacts
 from trainwright.tools.registry.encodings import recoding
 from trainwright.tools.registry.versions import Registered, registered
-from trainwright.tools.training_monitor.outdone import ALIKE, BETTER, WORSE
+from trainwright.tools.training_monitor.outdone import ALIKE, BETTER, WORSE, Word
+from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.records import get_project
 from trainwright.trainer.base.errors import ConfigurationError, ConflictError, TrainwrightError
+from trainwright.trainer.config import TrainingConfig
 from trainwright.trainer.run.artifacts import Program
 from trainwright.trainer.run.evidence import Data
 from trainwright.trainer.run.split_rows import SplitRows, Unseen, rows_unseen
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from trainwright.tools.training_monitor.outdone import Word
-    from trainwright.tools.workspace import Workspace
-    from trainwright.trainer.config import TrainingConfig
 
 SPLITS = ("test", "validation")
 """The first of them decides: the later version was chosen on validation rows."""

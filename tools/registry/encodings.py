@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainwright.trainer.base.errors import ConflictError
-
-if TYPE_CHECKING:
-    from trainwright.trainer.run.evidence import Data
+from trainwright.trainer.run.evidence import Data
 
 
 def recoding(later: Data, earlier: Data) -> dict[str, Any]:

@@ -6,19 +6,15 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trainwright.trainer.base.errors import DataError, TrainwrightError
+from trainwright.trainer.data.sections import SplitSection
 from trainwright.trainer.run.split_rows import CELL, CONTENT, ORDER, RECORD, TARGET, SplitRows, tell_apart
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    import numpy as np
-
-    from trainwright.trainer.data.sections import SplitSection
-
-    Array = np.ndarray[Any, Any]
+    from trainwright.trainer.base.arrays import Array
 
 MAX_BYTES = 64 << 20
 """Of a file when unpacked; of JSON, which is read as a whole, a quarter."""

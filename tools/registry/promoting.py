@@ -3,28 +3,24 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from pydantic import Field
+from sqlalchemy.orm import Session
 
 from trainwright.tools.answers import Answer, NextCall
 from trainwright.tools.ledger import record
 from trainwright.tools.ledger.aliases import ARCHIVED, PRODUCTION, archived_after, way_back
 from trainwright.tools.ledger.events import ModelPromoted
-from trainwright.tools.owner import Grant, ask, granted
+from trainwright.tools.owner import Grant, Request, ask, granted
 from trainwright.tools.owner.request import how_to_grant
 from trainwright.tools.registry.comparing import MIN_ROWS, ROWS_KEPT, Comparison, Difference, OnRows, compare_models
 from trainwright.tools.registry.registering import require_unchanged
 from trainwright.tools.registry.versions import Registered, model_folder, registered
+from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.records import get_project, get_run
 from trainwright.trainer.base.errors import ConfigurationError, ConflictError, GateRefusedError
 from trainwright.trainer.run.results import Export
-
-if TYPE_CHECKING:
-    from sqlalchemy.orm import Session
-
-    from trainwright.tools.owner import Request
-    from trainwright.tools.workspace import Workspace
 
 ALIAS = re.compile(r"[a-z][a-z0-9_.-]{0,39}")
 RESERVED = {"latest", "previous"}

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sqlalchemy import func, select
+from sqlalchemy.orm import Session
 
 from trainwright.tools import ledger
-from trainwright.tools.ledger.events import ModelRegistered
+from trainwright.tools.ledger.events import ModelRegistered, RunEvaluated
+from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.records import get_run
 from trainwright.tools.workspace.tables import RegisteredModel, Run, now
 from trainwright.trainer.base.errors import ConflictError, IntegrityError
 from trainwright.trainer.run import RunKind, RunState
 from trainwright.trainer.run.evidence import Code, Data, Environment
 from trainwright.trainer.run.results import Export
-
-if TYPE_CHECKING:
-    from sqlalchemy.orm import Session
-
-    from trainwright.tools.ledger.events import RunEvaluated
-    from trainwright.tools.workspace import Workspace
 
 
 def register_model(session: Session, workspace: Workspace, export_run: str) -> int:

@@ -23,17 +23,16 @@ from trainwright.tools.gates.phase_status import phase_status_of
 from trainwright.tools.ledger import Look, ProjectFacts
 from trainwright.tools.registry.labelled import BY_HAND, Known, Labelled, read_labelled, refused
 from trainwright.tools.registry.versions import model_folder, registered
+from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.records import get_project
 from trainwright.trainer.base.canonical import sha256_of_file
 from trainwright.trainer.base.paths import confine
+from trainwright.trainer.data.sections import SplitSection
 from trainwright.trainer.run.artifacts import Array, FixedRows, FixedSplit, Program
 from trainwright.trainer.run.split_rows import SplitRows
 
 if TYPE_CHECKING:
     import numpy as np
-
-    from trainwright.tools.workspace import Workspace
-    from trainwright.trainer.data.sections import SplitSection
 
 SPLIT = "test"
 """Under which name the clean room gets the file's rows."""

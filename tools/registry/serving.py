@@ -9,16 +9,13 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from trainwright.tools.gates.artifacts import WHOLE
 from trainwright.trainer.base.canonical import digest_file
 from trainwright.trainer.base.errors import IntegrityError, NotFoundError, StorageError
 from trainwright.trainer.base.paths import is_left_by_system
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 SERVED, COMPILED = "served", "__pycache__"
 

@@ -6,10 +6,12 @@ import logging
 import re
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from pydantic import BaseModel, Field
 from sqlalchemy import select
+from sqlalchemy.orm import Session
 
 from trainwright.tools.answers import Answer, NextCall
 from trainwright.tools.gates.artifacts import WHOLE
@@ -18,16 +20,10 @@ from trainwright.tools.ledger import entries
 from trainwright.tools.ledger.aliases import PRODUCTION, aliases_after, archived_after, moves_of
 from trainwright.tools.ledger.events import ModelPromoted, ModelRegistered
 from trainwright.tools.registry.serving import SERVED, lead, leads_to, served
+from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.records import get_project
 from trainwright.tools.workspace.tables import LedgerEntry
 from trainwright.trainer.base.errors import NotFoundError, TrainwrightError, near_matches
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from sqlalchemy.orm import Session
-
-    from trainwright.tools.workspace import Workspace
 
 log = logging.getLogger(__name__)
 MAX_LISTED = 12

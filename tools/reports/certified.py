@@ -5,19 +5,16 @@ Where nothing is certified, the reason stands in its place, with what was checke
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainwright.tools.documents.rendering import Markdown
 from trainwright.tools.evaluation.comparison import ONLY_THERE
 from trainwright.tools.gates.figures import counted
+from trainwright.tools.gates.run_evidence import RunEvidence
+from trainwright.tools.ledger.events import RunEvaluated
 from trainwright.trainer.run.artifacts import Program
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from trainwright.tools.gates.run_evidence import RunEvidence
-    from trainwright.tools.ledger.events import RunEvaluated
 
 SPLITS = ("test", "validation")
 Reported = dict[str, dict[str, float]]

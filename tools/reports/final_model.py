@@ -7,7 +7,7 @@ import os
 import shutil
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from trainwright.tools.evaluation import Sealed
 from trainwright.tools.evaluation.evaluate import order_of
@@ -16,8 +16,11 @@ from trainwright.tools.evaluation.process import CODE
 from trainwright.tools.gates.artifacts import digests_of, new_drafts
 from trainwright.tools.gates.beside_rivals import rivals_text
 from trainwright.tools.gates.checks.diagnostics import diagnosis
+from trainwright.tools.gates.decide import GateReport
+from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.exits import ending
 from trainwright.tools.gates.phases import Phase
+from trainwright.tools.gates.run_evidence import RunEvidence
 from trainwright.tools.gates.since_release import released_data
 from trainwright.tools.gates.test_set_access import (
     SplitAccess,
@@ -25,6 +28,7 @@ from trainwright.tools.gates.test_set_access import (
     informative,
     project_accesses,
 )
+from trainwright.tools.ledger.events import RunEvaluated
 from trainwright.tools.reports.certified import best_known
 from trainwright.tools.reports.model_card import Checkable, model_card, reported_by_export
 from trainwright.tools.reports.phase_reports import (
@@ -47,12 +51,6 @@ from trainwright.trainer.clean_room.shipped import figures
 from trainwright.trainer.run import write_report
 from trainwright.trainer.run.artifacts import ROWS, Program
 from trainwright.trainer.run.results import Export, TestSetAccess
-
-if TYPE_CHECKING:
-    from trainwright.tools.gates.decide import GateReport
-    from trainwright.tools.gates.evidence import Evidence
-    from trainwright.tools.gates.run_evidence import RunEvidence
-    from trainwright.tools.ledger.events import RunEvaluated
 
 FOLDER = "final_model"
 CARD, METRICS, MANIFEST = "README.md", "metrics.json", "reproducibility_manifest.md"

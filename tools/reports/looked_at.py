@@ -3,33 +3,28 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection, Mapping
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from sqlalchemy import select
 
 from trainwright.tools.gates.decide import final_values
+from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.leak_prices import found_leaks
 from trainwright.tools.gates.leakage import beyond_chance
 from trainwright.tools.gates.phases import Phase
+from trainwright.tools.gates.run_evidence import RunEvidence
 from trainwright.tools.ledger import entries
 from trainwright.tools.workspace.tables import Project
 from trainwright.trainer.base.errors import TrainwrightError
 from trainwright.trainer.config import flatten, parse_config
 from trainwright.trainer.data.leaks.finding import probability
+from trainwright.trainer.run import RunDirectory
 from trainwright.trainer.run.artifacts import FixedRows
-from trainwright.trainer.run.evidence import Data
-from trainwright.trainer.run.looked_at import TRANSFORMATIONS, LookedAt, Opened
+from trainwright.trainer.run.evidence import AlikeSamples, Data
+from trainwright.trainer.run.looked_at import TRANSFORMATIONS, LookedAt, NearRows, Opened, OpenedFile, SplitLook
 from trainwright.trainer.run.split_rows import SplitRows, rows_moved
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
-
-    from trainwright.tools.gates.evidence import Evidence
-    from trainwright.tools.gates.run_evidence import RunEvidence
-    from trainwright.trainer.run import RunDirectory
-    from trainwright.trainer.run.evidence import AlikeSamples
-    from trainwright.trainer.run.looked_at import NearRows, OpenedFile, SplitLook
 
 MAX_FILES, MAX_ALIKE = 50, 10
 MOSTLY = 0.9

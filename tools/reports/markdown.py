@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from sqlalchemy.orm import Session
+
+from trainwright.tools.gates.decide import GateReport
+from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.since_release import before
 from trainwright.tools.owner import meaning, requests_of
-
-if TYPE_CHECKING:
-    from sqlalchemy.orm import Session
-
-    from trainwright.tools.gates.decide import GateReport
-    from trainwright.tools.gates.evidence import Evidence
-    from trainwright.tools.workspace import Workspace
-    from trainwright.trainer.run.evidence import Resolved
+from trainwright.tools.workspace import Workspace
+from trainwright.trainer.run.evidence import Resolved
 
 
 def shared_values(evidence: Evidence, report: GateReport) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -14,6 +15,8 @@ from trainwright.tools.gates.attempts import attempts, chosen_of, configurations
 from trainwright.tools.gates.beside_rivals import rivals_text
 from trainwright.tools.gates.bounds import is_smaller_better
 from trainwright.tools.gates.caveats import caveats
+from trainwright.tools.gates.decide import GateReport
+from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.exits import reached, takes_best, verdict
 from trainwright.tools.gates.final_words import importance_of
 from trainwright.tools.gates.finals import overlay_of_run
@@ -21,15 +24,19 @@ from trainwright.tools.gates.folds import folds_text
 from trainwright.tools.gates.leak_prices import told_leaks
 from trainwright.tools.gates.phases import Phase
 from trainwright.tools.gates.repeats import repeats_text
+from trainwright.tools.gates.run_evidence import RunEvidence
 from trainwright.tools.gates.scope import scope_changes
 from trainwright.tools.gates.searches import unmet_wish
 from trainwright.tools.gates.studies import every_study, studies_told
+from trainwright.tools.gates.test_set_access import SplitAccess
 from trainwright.tools.launchers.worker_wall import told
+from trainwright.tools.ledger.events import RunEvaluated
 from trainwright.tools.reports.certified import Reported, best_known, evaluated, table
 from trainwright.tools.reports.looked_at import configurations_beside, looked_at_values
 from trainwright.tools.reports.markdown import metric_label, reference_line, shared_values
 from trainwright.tools.reports.opened import opened
 from trainwright.tools.reports.slices import slices_values
+from trainwright.tools.training_monitor import Alert
 from trainwright.tools.training_monitor.diagnosis import diagnose
 from trainwright.tools.training_monitor.documents import load_diagnostics
 from trainwright.tools.training_monitor.outdone import ALIKE, BETTER, WORSE
@@ -39,22 +46,13 @@ from trainwright.trainer.base.text import one_line
 from trainwright.trainer.config import flatten
 from trainwright.trainer.prediction.assembly import use_of
 from trainwright.trainer.run import RunKind
-from trainwright.trainer.run.validation import Validation
+from trainwright.trainer.run.evidence import Data
+from trainwright.trainer.run.results import Export
+from trainwright.trainer.run.validation import Validation, Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from trainwright.tools.gates.decide import GateReport
-    from trainwright.tools.gates.evidence import Evidence
-    from trainwright.tools.gates.run_evidence import RunEvidence
-    from trainwright.tools.gates.test_set_access import SplitAccess
-    from trainwright.tools.ledger.events import RunEvaluated
     from trainwright.tools.reports.final_model import Shipped
     from trainwright.tools.reports.pictures import Picture
-    from trainwright.tools.training_monitor import Alert
-    from trainwright.trainer.run.evidence import Data
-    from trainwright.trainer.run.results import Export
-    from trainwright.trainer.run.validation import Verdict
 
 MAX_ROWS = 30
 MAX_CHARACTERS = 90

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainwright.tools.documents.rendering import render
 from trainwright.tools.gates.beside_rivals import baseline_text
-from trainwright.tools.gates.decide import final_values
+from trainwright.tools.gates.decide import GateReport, final_values
+from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.exits import verdict
 from trainwright.tools.gates.leak_prices import told_leaks
 from trainwright.tools.gates.phases import Phase
+from trainwright.tools.gates.run_evidence import RunEvidence
 from trainwright.tools.reports.certified import evaluated, table
 from trainwright.tools.reports.looked_at import configurations_beside, looked_at_values
 from trainwright.tools.reports.markdown import metric_label, reference_line, shared_values, written_at
@@ -19,14 +22,7 @@ from trainwright.tools.versions import version_of
 from trainwright.trainer.base.text import one_line
 from trainwright.trainer.checkpoints.index import list_checkpoints
 from trainwright.trainer.config import config_digest, dump_yaml, parse_config
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
-
-    from trainwright.tools.gates.decide import GateReport
-    from trainwright.tools.gates.evidence import Evidence
-    from trainwright.tools.gates.run_evidence import RunEvidence
-    from trainwright.trainer.run.evidence import Environment
+from trainwright.trainer.run.evidence import Environment
 
 
 def training_config(evidence: Evidence) -> str:

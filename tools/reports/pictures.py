@@ -5,15 +5,12 @@ Pictures that show rows themselves go only where the owner lets rows go (`deploy
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from pathlib import Path
+from typing import NamedTuple
 
+from trainwright.tools.figures.kinds import Kind
 from trainwright.trainer.base.errors import NotFoundError
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from trainwright.tools.figures.kinds import Kind
-    from trainwright.trainer.run import RunDirectory
+from trainwright.trainer.run import RunDirectory
 
 FOLDER = "pictures"
 OF_ROWS: tuple[Kind, ...] = ("worst_samples", "forecasts")

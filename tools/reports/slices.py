@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainwright.tools.evaluation.slices import metrics_of_targets
 from trainwright.tools.evaluation.statistics import exact_in_words, statistics_of
-
-if TYPE_CHECKING:
-    from trainwright.tools.gates.run_evidence import RunEvidence
+from trainwright.tools.gates.run_evidence import RunEvidence
 
 SPLITS = ("validation", "test")
 MAX_SLICES = 60

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.tracking.tracker import folder_of, mlflow_uri
+from trainwright.tools.workspace import Workspace
+from trainwright.trainer.run import Event
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
     from trainwright.tools.tracking.card import RunCard
     from trainwright.tools.tracking.structure import Parent
     from trainwright.tools.tracking.tracker import Row
-    from trainwright.tools.workspace import Workspace
-    from trainwright.trainer.run import Event
 
 OF_RUN, OF_PARENT = "trainwright.run_id", "trainwright.parent_id"
 """Tags by which a run, or a parent, is found again."""

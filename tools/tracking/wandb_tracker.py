@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.tracking.tracker import folder_of
-from trainwright.trainer.run import write_atomically
+from trainwright.tools.workspace import Workspace
+from trainwright.trainer.run import Event, write_atomically
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
     from trainwright.tools.tracking.card import RunCard
     from trainwright.tools.tracking.tracker import Row
-    from trainwright.tools.workspace import Workspace
-    from trainwright.trainer.run import Event
 
 KEY = "WANDB_API_KEY"
 STEP = "trainer/step"

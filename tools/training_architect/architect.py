@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.answers import NextCall
@@ -26,6 +27,7 @@ from trainwright.tools.training_architect.planning import make_plan
 from trainwright.tools.training_architect.reading import facts_of_data, kind_of_target, read_task
 from trainwright.tools.training_architect.request import PlanRequest, read_request
 from trainwright.tools.training_architect.traced import Tracer, price_of
+from trainwright.tools.workspace import Workspace
 from trainwright.trainer.base.errors import ConfigurationError, TrainwrightError
 from trainwright.trainer.config import MergedConfig, merge_changes
 from trainwright.trainer.data.sections import targets_of
@@ -33,10 +35,7 @@ from trainwright.trainer.losses import LOSSES
 from trainwright.trainer.metrics import BUILT_IN, Metric
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from trainwright.tools.training_architect.plan import Plan
-    from trainwright.tools.workspace import Workspace
 
 MAX_LOOKING_SECONDS = 10.0
 """For which a project's creation waits for what its data are."""

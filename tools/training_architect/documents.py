@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import re
 import string
-from typing import TYPE_CHECKING, Annotated, Any, Self
+from pathlib import Path
+from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
@@ -13,9 +14,6 @@ from trainwright.tools.documents import SKILL, read_named
 from trainwright.tools.training_architect.facts import FACTS, PLAN_KEYS, TASKS, Facts, worded
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.config.schema_index import Layout
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 DOCUMENTS = SKILL / "planning"
 NAMES = ("models", "memory", "learning_rate", "length", "processes", "beyond")

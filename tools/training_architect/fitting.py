@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.training_architect.estimates import Estimate, less_by_quantising, memory_by_formula
@@ -13,8 +14,6 @@ from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.config import apply_changes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from trainwright.tools.training_architect.documents import Way
 
     MemoryOf = Callable[[dict[str, Any]], Estimate | None]

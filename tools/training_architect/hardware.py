@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from pathlib import Path
+from typing import Any, Literal
 
 from pydantic import Field, ValidationError, model_validator
 
@@ -14,9 +15,6 @@ from trainwright.trainer.base.read_tracking import while_unchanged
 from trainwright.trainer.base.records import Closed
 from trainwright.trainer.config import load_yaml
 from trainwright.trainer.estimation.hardware import Accelerator
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 TABLE = "accelerators.yaml"
 GIB = 2**30

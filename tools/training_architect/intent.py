@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trainwright.tools.training_architect.hardware import accelerators
@@ -15,8 +16,6 @@ from trainwright.trainer.config.search_words import TRIALS, asked_search
 from trainwright.trainer.config.seed_words import asked_seeds
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from trainwright.tools.training_architect.request import PlanRequest
 
 NUMBER = rf"(?P<n>{AMOUNT}|{WORDED})"

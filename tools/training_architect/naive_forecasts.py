@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.training_architect.goals import TARGET, metrics_of
 from trainwright.tools.training_architect.series import SECONDS
-from trainwright.trainer.config.naive_words import beaten_naive
+from trainwright.trainer.config.naive_words import Beaten, beaten_naive
 
 if TYPE_CHECKING:
     from trainwright.tools.training_architect.goals import GoalReading, Question
     from trainwright.tools.training_architect.reading import Reading
-    from trainwright.trainer.config.naive_words import Beaten
 
 RISING = ("r2",)
 """Metrics of naive forecasts of which more is better."""

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainwright.tools.answers import NextCall
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.config.goal import MEASURED
 from trainwright.trainer.config.goal_words import spoken_goals
 from trainwright.trainer.config.metric_words import NUMBER_METRICS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
 
 ENTRY = re.compile(r"[\w./-]+:[A-Za-z_]\w*")
 """`file.py:name` or `package.module:name`."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -30,8 +31,6 @@ from trainwright.tools.training_architect.two_classes import of_two_classes
 from trainwright.trainer.base.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from trainwright.tools.training_architect.documents import Rulebook
     from trainwright.tools.training_architect.request import PlanRequest
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import statistics
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from trainwright.tools.training_monitor.chance_baseline import Beside, beside_guessing
@@ -22,16 +23,13 @@ from trainwright.tools.training_monitor.signals.costs import gpu_utilisation
 from trainwright.tools.training_monitor.signals.losses import loss_gap
 from trainwright.tools.training_monitor.signals.scores import generalisation_gap
 from trainwright.trainer.base.records import Frozen
-from trainwright.trainer.run import RunState
+from trainwright.trainer.run import RunDirectory, RunState
 from trainwright.trainer.run.conditions import Sample, mean
 from trainwright.trainer.run.specification import Goal
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from trainwright.tools.training_monitor.documents import Diagnostic
     from trainwright.tools.training_monitor.outdone import BesideRival
-    from trainwright.trainer.run import RunDirectory
 
 Fit = Literal["good", "outdone", "guessing", "overfitting", "underfitting", "diverged", "too_short"]
 """Outdone: nothing ails its curves, and a rival on the same rows is better beyond chance."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
@@ -12,17 +14,12 @@ from trainwright.tools.training_monitor.fixes import Fix, compute_fixes, directi
 from trainwright.tools.training_monitor.record import RunRecord
 from trainwright.tools.training_monitor.signals import OF_PROBES, read_signal
 from trainwright.trainer.base.records import Frozen
-from trainwright.trainer.run import RunKind
-from trainwright.trainer.run.conditions import Severity, raised
+from trainwright.trainer.run import RunDirectory, RunKind
+from trainwright.trainer.run.conditions import Raised, Severity, raised
 from trainwright.trainer.run.layers import layers_behind
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
     from trainwright.tools.training_monitor.documents import Diagnostic
-    from trainwright.trainer.run import RunDirectory
-    from trainwright.trainer.run.conditions import Raised
 
 SEVERITIES: tuple[Severity, ...] = ("critical", "warning", "info")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -17,8 +18,6 @@ from trainwright.trainer.base.records import Frozen
 from trainwright.trainer.config import merge_changes
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from trainwright.tools.training_monitor.documents import Change, Diagnostic, FixRule
     from trainwright.tools.training_monitor.record import RunRecord
 

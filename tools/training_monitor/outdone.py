@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
 
 from trainwright.trainer.base.records import Frozen
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from trainwright.trainer.config import TrainingConfig
+from trainwright.trainer.config import TrainingConfig
 
 Word = Literal["better", "worse", "not told apart"]
 BETTER: Word = "better"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -9,14 +10,11 @@ from urllib.parse import quote
 from trainwright.tools.documents.rendering import render
 from trainwright.tools.training_monitor.assessment import assess
 from trainwright.tools.training_monitor.record import RunRecord
-from trainwright.trainer.run import Goal
+from trainwright.trainer.run import Goal, RunDirectory
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from trainwright.tools.training_monitor.assessment import Assessment
     from trainwright.tools.training_monitor.outdone import BesideRival
-    from trainwright.trainer.run import RunDirectory
 
 FIT_IN_WORDS = {
     "good": "good: no over- or underfitting beyond the documents' thresholds",
@@ -61,7 +59,7 @@ def diagnostic_report(
         ignored=record.resolved.ignored_keys or [],
         a=assessment,
         fit=_fit(assessment),
-        plots=[(_title(plot), _link(plot)) for plot in plots],
+        plots=[(plot.stem.replace("_", " ").replace("-", " ").capitalize(), _link(plot)) for plot in plots],
         number=_text,
         **(further or {}),
     )
@@ -70,10 +68,6 @@ def diagnostic_report(
 def _fit(assessment: Assessment) -> str:
     beside = [assessment.beside_guessing] if assessment.beside_guessing else []
     return "; ".join([FIT_IN_WORDS[assessment.fit], *beside, *assessment.beside_rivals])
-
-
-def _title(plot: Path) -> str:
-    return plot.stem.replace("_", " ").replace("-", " ").capitalize()
 
 
 def _link(plot: Path) -> str:

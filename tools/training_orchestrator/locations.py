@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from trainwright.tools.workspace.settings import Settings
 from trainwright.trainer.base.errors import ConfigurationError, near_matches
-from trainwright.trainer.data.remote.connections import variables_of
+from trainwright.trainer.config import TrainingConfig
+from trainwright.trainer.data.remote.connections import Connection, variables_of
 from trainwright.trainer.data.remote.storage import remote_places
-
-if TYPE_CHECKING:
-    from trainwright.tools.workspace.settings import Settings
-    from trainwright.trainer.config import TrainingConfig
-    from trainwright.trainer.data.remote.connections import Connection
 
 DOCUMENT = "configs/data_elsewhere.md"
 

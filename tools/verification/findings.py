@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 from sqlalchemy import select
+from sqlalchemy.orm import Session
 
 from trainwright.tools.ledger.events import (
     GoalChanged,
@@ -20,17 +21,11 @@ from trainwright.tools.ledger.events import (
 from trainwright.tools.ledger.projection import ProjectFacts
 from trainwright.tools.ledger.rows import Rows
 from trainwright.tools.ledger.seals import Inspection
+from trainwright.tools.workspace import Workspace
+from trainwright.tools.workspace.signing import PublicKey
 from trainwright.tools.workspace.tables import LedgerEntry
 from trainwright.trainer.base.errors import TrainwrightError
 from trainwright.trainer.base.records import Frozen
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
-
-    from sqlalchemy.orm import Session
-
-    from trainwright.tools.workspace import Workspace
-    from trainwright.tools.workspace.signing import PublicKey
 
 T = TypeVar("T")
 Tell = Callable[[str, int, int], None]

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from trainwright.tools.ledger.aliases import PRODUCTION, aliases_after, moves_among, way_back
 from trainwright.tools.ledger.events import ModelPromoted, ModelRegistered
 from trainwright.tools.registry.serving import SERVED, compiled_in, differing, leads_to
-from trainwright.tools.registry.versions import read_versions
+from trainwright.tools.registry.versions import Registered, read_versions
 from trainwright.tools.verification.findings import Case, Finding, Found, found
 from trainwright.trainer.base.paths import is_left_by_system
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from trainwright.tools.registry.versions import Registered
 
 
 def verify_promotions(case: Case) -> Found:

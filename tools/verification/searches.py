@@ -48,7 +48,7 @@ def verify_searches(case: Case) -> Found:
     for study in case.each("searches", studies):
         trials = trials_of(case.session, study.id)
         count += len(trials)
-        is_same = _of_all(known.get(study.id)) == _of_all(made_by()) and _is_portable(study)
+        is_same = _of_all(known.get(study.id)) == _of_all(made_by()) and _method(study) not in OF_THE_PROCESSOR
         for what, depends_on_version in _differences(case, study, trials):
             told = f"study {study.id}: {what}"
             if depends_on_version and not is_same:
@@ -57,10 +57,6 @@ def verify_searches(case: Case) -> Found:
             else:
                 findings.append(Finding(where="study", what=told))
     return count, findings
-
-
-def _is_portable(study: Study) -> bool:
-    return _method(study) not in OF_THE_PROCESSOR
 
 
 def _method(study: Study) -> str:

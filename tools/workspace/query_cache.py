@@ -8,15 +8,13 @@ from __future__ import annotations
 import sqlite3
 import sys
 import threading
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable, Hashable
+from pathlib import Path
+from typing import Any, TypeVar
+
+from sqlalchemy.orm import Session
 
 from trainwright.trainer.base.read_tracking import MAX_VALUES, Memory, Trace, note_mark
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
-    from pathlib import Path
-
-    from sqlalchemy.orm import Session
 
 T = TypeVar("T")
 WHOLE = "the whole workspace"

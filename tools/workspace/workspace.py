@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 import threading
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import create_engine, event
@@ -22,9 +24,6 @@ from trainwright.trainer.data.remote.query import sqlite_url
 from trainwright.trainer.run import RunDirectory
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from tempfile import TemporaryDirectory
-
     from trainwright.tools.workspace.signing import Signer
 
 DATABASE = "workspace.sqlite"

@@ -106,7 +106,7 @@ def _built_in(  # noqa: PLR0917 - all that a model is sized by
         section.require_input(entry.use, inputs, loss)
         shape, outputs = tuple(inputs.shape), outputs or outputs_of(splits, loss, target)
     else:
-        shape, outputs = (), outputs_of(splits, loss, _target(splits))
+        shape, outputs = (), outputs_of(splits, loss, split_batch(first_sample(splits.samples["train"]))[2])
     room = _unlimited if building.imagined else partial(require_room, f"{entry.use} model", entry.args)
     make = partial(section.build, Surroundings(shape, outputs, splits, loss, code_root, room, building.imagined))
     try:
@@ -132,10 +132,6 @@ def _first_sample(entry: Entry, splits: Splits) -> tuple[Tensor, Any]:
             remedy='Use a model of your own: model: {use: "module:callable"}.',
         )
     return sample[0], sample[1]
-
-
-def _target(splits: Splits) -> Any:
-    return split_batch(first_sample(splits.samples["train"]))[2]
 
 
 def outputs_of(splits: Splits, loss: Loss, target: Any) -> int:

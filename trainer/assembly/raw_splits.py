@@ -16,12 +16,13 @@ from trainwright.trainer.assembly.build import build_loss, call_data, call_task
 from trainwright.trainer.assembly.metrics import build_metric
 from trainwright.trainer.assembly.target import load_built_in
 from trainwright.trainer.base import seeding
+from trainwright.trainer.base.arrays import Array
 from trainwright.trainer.config import TrainingConfig
 from trainwright.trainer.data.assemble import divide, user_parts
 from trainwright.trainer.data.sections import SplitSection
 from trainwright.trainer.data.series import Series
 from trainwright.trainer.data.split_methods.facts import numbers_of
-from trainwright.trainer.data.split_methods.rows import Array, Indices
+from trainwright.trainer.data.split_methods.rows import Indices
 from trainwright.trainer.data.splits import Splits
 from trainwright.trainer.frameworks.framework import handed_over
 from trainwright.trainer.reproducibility import determinism

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from trainwright.trainer.base.arrays import Array
 from trainwright.trainer.base.canonical import number_of
 
-Array = np.ndarray[Any, Any]
 CELL = ">u4"
 """Type of a cell's hash."""
 

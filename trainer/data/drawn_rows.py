@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 from trainwright.trainer.base import seeding
+from trainwright.trainer.base.arrays import Array
 from trainwright.trainer.data.near_duplicates import inputs_of
 from trainwright.trainer.data.tensors import IGNORED, TensorSamples
 
@@ -33,8 +34,6 @@ SEQUENCE = 16
 """Whole numbers in a row from this length on are token ids."""
 CHANNELS = (1, 3, 4)
 MAX_TARGETS = 64
-
-Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True)

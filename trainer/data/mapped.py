@@ -18,6 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from trainwright.trainer.base.arrays import Array
 from trainwright.trainer.base.canonical import digest_bytes
 from trainwright.trainer.base.errors import DataError
 from trainwright.trainer.data import cache
@@ -31,7 +32,6 @@ ABOUT = "about.json"
 COPIED_AT_ONCE = 1 << 24
 """Bytes of rows."""
 
-Array = np.ndarray[Any, Any]
 _FILES: dict[int, Path] = {}
 """Of the arrays that this process has mapped, by the address of their memory."""
 

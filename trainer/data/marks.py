@@ -5,20 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import torch
 
+from trainwright.trainer.base.arrays import Array
 from trainwright.trainer.base.canonical import digest_json, number_of
 from trainwright.trainer.data import cache, rows
 from trainwright.trainer.data.cells import CELL, by_text, hashed, hashed_cells
+from trainwright.trainer.data.table.schema import Column
 from trainwright.trainer.data.tensors import TensorSamples
 
-if TYPE_CHECKING:
-    from trainwright.trainer.data.table.schema import Column
-
-Array = np.ndarray[Any, Any]
 NOWHERE = bytes(8)
 """In place of a row's place."""
 NO_HEAD = bytes(8)

@@ -18,6 +18,7 @@ import numpy as np
 import torch
 from blake3 import blake3
 
+from trainwright.trainer.base.arrays import Array
 from trainwright.trainer.data.tensors import TensorSamples
 
 if TYPE_CHECKING:
@@ -44,7 +45,6 @@ ROWS_AT_ONCE = 256
 KNOWN_TO_NUMPY = frozenset({torch.float16, torch.float32, torch.float64})
 LABELS = frozenset({"labels", "label", "target", "y"})
 
-Array = np.ndarray[Any, Any]
 Numbers = np.ndarray[Any, np.dtype[np.float64]]
 
 SIGNS = np.random.default_rng(0).choice([-1, 1], VALUES_READ)

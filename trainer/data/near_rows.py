@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 
+from trainwright.trainer.base.arrays import Array
 from trainwright.trainer.data.drawn_rows import resized
 from trainwright.trainer.data.near_duplicates import EXAMPLES, Alike
 
@@ -37,7 +37,6 @@ MARGIN = 2
 SHIFTS = [(y, x) for y in range(-MARGIN, MARGIN + 1) for x in range(-MARGIN, MARGIN + 1) if y or x]
 ZOOMS = (0.75, 0.875)
 
-Array = np.ndarray[Any, Any]
 Form = Callable[[Array], Array]
 
 

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
+from trainwright.trainer.base.arrays import Array
 from trainwright.trainer.base.errors import DataError
 
-Array = np.ndarray[Any, Any]
 TARGET_KEYS = ("labels", "label", "targets", "target", "y")
 """Keys of a mapping that hold its target; the first that is there counts."""
 MAX_NAME = 100

@@ -13,13 +13,12 @@ import torch
 from blake3 import blake3
 from torch import Tensor
 
+from trainwright.trainer.base.arrays import Array
 from trainwright.trainer.data.tensors import TensorSamples
 
 PIECE_BYTES = 1 << 21
 """Of rows that are processed together: as many as fit into a core's cache."""
 WORD = 8
-
-Array = np.ndarray[Any, Any]
 
 
 def pieces(samples: TensorSamples) -> Iterator[tuple[int, tuple[Tensor, ...]]]:

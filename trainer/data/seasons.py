@@ -7,13 +7,12 @@ has none, however alike its neighbours are (Hyndman & Athanasopoulos 2021, secti
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from trainwright.trainer.base.arrays import Array
 from trainwright.trainer.base.time_units import DAY, SECONDS
 
-Array = np.ndarray[Any, Any]
 USUAL = {"day": 1e-3, "week": 1e-3, "year": 0.03}
 """Seasons, the shortest first, and the share of one by which whole rows may miss it: months are of several lengths."""
 AS_GOOD = 1.05

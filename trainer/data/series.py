@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from trainwright.trainer.base.arrays import Array
 from trainwright.trainer.base.errors import DataError
 from trainwright.trainer.base.time_units import SECONDS
 from trainwright.trainer.data.fingerprint import SplitRecord, record_rows
@@ -24,8 +25,6 @@ from trainwright.trainer.data.split_methods import METHODS
 from trainwright.trainer.data.split_methods.by_time import rows_after_end
 from trainwright.trainer.data.split_methods.rows import NAMES, Rows
 from trainwright.trainer.data.tensors import PREPARED_AT_ONCE, Prepare, TensorSamples
-
-Array = np.ndarray[Any, Any]
 
 
 class Step(NamedTuple):

@@ -17,12 +17,13 @@ from torch import Tensor
 from torch.utils.data import IterableDataset
 
 from trainwright.trainer.base import seeding
+from trainwright.trainer.base.arrays import Array
 from trainwright.trainer.base.errors import DataError
 from trainwright.trainer.data.loader import announce_epoch
 from trainwright.trainer.data.order import Part, without_key
 from trainwright.trainer.data.plain_values import target_key
 from trainwright.trainer.data.sections import SplitSection
-from trainwright.trainer.data.split_methods.rows import Array, Indices, numbered, without_keys
+from trainwright.trainer.data.split_methods.rows import Indices, numbered, without_keys
 from trainwright.trainer.user_code.clock import clock
 
 TOGETHER = ("group", "hash")

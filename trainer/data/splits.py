@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from trainwright.trainer.base.arrays import Array
 from trainwright.trainer.base.errors import DataError
 from trainwright.trainer.data.fingerprint import SplitRecord
 from trainwright.trainer.data.first_look import FirstLook, Found
 from trainwright.trainer.data.sections import SplitSection
 from trainwright.trainer.data.split_methods import METHODS
 from trainwright.trainer.data.split_methods.keeping import is_kept, kept_sides
-from trainwright.trainer.data.split_methods.rows import NAMES, Array, Codes, Indices, Rows, without_keys
+from trainwright.trainer.data.split_methods.rows import NAMES, Codes, Indices, Rows, without_keys
 
 if TYPE_CHECKING:
     from trainwright.trainer.data.marks import Marks

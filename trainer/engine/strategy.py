@@ -7,18 +7,16 @@ Each process of a group goes through the same steps and calls in the same order;
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from trainwright.trainer.config.schema import TrainingSection
 from trainwright.trainer.engine.components import Stateful
+from trainwright.trainer.engine.totals import EpochTotals
 from trainwright.trainer.objectives.objective import Objective, Outcome
 from trainwright.trainer.optimization.update import clip_to, total_norm
-
-if TYPE_CHECKING:
-    from trainwright.trainer.engine.totals import EpochTotals
 
 
 class Strategy:

@@ -7,12 +7,8 @@ operations one by one, as plain PyTorch runs them, at the rates that real models
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from trainwright.trainer.estimation.hardware import Accelerator
 from trainwright.trainer.estimation.results import TimeEstimate, Work
-
-if TYPE_CHECKING:
-    from trainwright.trainer.estimation.hardware import Accelerator
 
 LOW_ARITHMETIC, HIGH_ARITHMETIC = 0.8, 0.15
 """Shares of the peak FLOP/s: the best that large products reach, and what small ones do. Training of large models is

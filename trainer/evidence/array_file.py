@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from trainwright.trainer.base.arrays import Array
 from trainwright.trainer.base.errors import DataError
-from trainwright.trainer.data.plain_values import Array
 
 HEADER_BYTES = 1024
 """Room for the header, a multiple of 64 as the format asks."""

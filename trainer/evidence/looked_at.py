@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from trainwright.trainer.base.arrays import Array
 from trainwright.trainer.base.seeding import SPLITS
 from trainwright.trainer.clean_room import metrics
 from trainwright.trainer.data.drawn_rows import Drawn, draw
@@ -15,8 +16,6 @@ from trainwright.trainer.data.fingerprint import EMPTY
 from trainwright.trainer.data.near_rows import MAX_HELD_OUT, MAX_TRAIN, nearest_train_row, probe, transformations_of
 from trainwright.trainer.data.splits import Splits
 from trainwright.trainer.run.looked_at import LookedAt, NearRows, SplitLook
-
-Array = np.ndarray[Any, Any]
 
 NO_NUMBERS = "inputs are not numbers alone"
 BATCHES = "items are batches, which loader.batch_size would make of single samples"

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from trainwright.trainer.base.arrays import Array
 from trainwright.trainer.base.canonical import digest_bytes
 from trainwright.trainer.data import marks, rows
 from trainwright.trainer.data.cells import mixed
@@ -16,8 +15,6 @@ from trainwright.trainer.data.tensors import KnownSamples, TensorSamples
 from trainwright.trainer.run import RunDirectory
 from trainwright.trainer.run.directory import write_atomically
 from trainwright.trainer.run.split_rows import CELL, FILE, HASH, INDEX, MAX_ROWS, ORDER, RECORD, SplitRows
-
-Array = np.ndarray[Any, Any]
 
 
 def record_split_rows(run: RunDirectory, splits: Splits) -> None:

@@ -6,6 +6,7 @@ season before. Each horizon's figure is the mean over its rows, as metrics of wi
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -21,9 +22,7 @@ from trainwright.trainer.data.split_methods import METHODS
 from trainwright.trainer.data.split_methods.rows import TRAIN, VALIDATION, Rows
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    Array = np.ndarray[Any, Any]
+    from trainwright.trainer.base.arrays import Array
 
 LONGEST_HORIZON, MAX_NUMBERS, MAX_ERRORS = 96, 20, 100_000_000
 """Rows ahead, columns, and differences in all, up to which errors are computed."""

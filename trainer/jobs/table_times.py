@@ -6,6 +6,7 @@ Times are dates, or whole numbers with even steps that are named by what they co
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,9 +19,7 @@ from trainwright.trainer.data.table.infer import infer
 from trainwright.trainer.jobs.naive_errors import naive_errors
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    Array = np.ndarray[Any, Any]
+    from trainwright.trainer.base.arrays import Array
 
 MAX_TIMES, MIN_TIMES, MIN_OF_SEVERAL = 5_000, 20, 8
 """Rows whose dates are read, and different times of a series; of one of several."""

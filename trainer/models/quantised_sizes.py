@@ -7,14 +7,13 @@ while it multiplies, forward and backward. Nothing here computes anything. B sam
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-if TYPE_CHECKING:
-    from trainwright.trainer.models.weight_types import Quantisation
+from trainwright.trainer.models.weight_types import Quantisation
 
 BLOCK = 64
 """Numbers that share a scale, of 4 bits."""

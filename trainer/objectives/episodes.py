@@ -6,7 +6,7 @@ What it gives here chooses the best epoch; the certified figure is of the export
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -15,13 +15,11 @@ from trainwright.trainer.base import seeding
 from trainwright.trainer.base.errors import ConfigurationError, UserCodeError
 from trainwright.trainer.clean_room.episodes import Answering, played, seeds_of
 from trainwright.trainer.clean_room.rows import Array, RefusalError
+from trainwright.trainer.data.loader import BatchLoader
+from trainwright.trainer.metrics import Metric
 from trainwright.trainer.metrics.built_in import array
+from trainwright.trainer.objectives.objective import MeasuredRun, Work
 from trainwright.trainer.objectives.supervised import describe, plain_output
-
-if TYPE_CHECKING:
-    from trainwright.trainer.data.loader import BatchLoader
-    from trainwright.trainer.metrics import Metric
-    from trainwright.trainer.objectives.objective import MeasuredRun, Work
 
 
 class Played:

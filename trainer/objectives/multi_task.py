@@ -18,11 +18,10 @@ from trainwright.trainer.data.tensors import batch_size
 from trainwright.trainer.losses import built_in_loss
 from trainwright.trainer.losses.loss import Loss
 from trainwright.trainer.metrics import BUILT_IN, Metric, require_own_names
-from trainwright.trainer.objectives.objective import Auxiliary, Built, Outcome, Setup
+from trainwright.trainer.objectives.objective import Auxiliary, Built, Outcome, Setup, Work
 from trainwright.trainer.objectives.supervised import TargetScaling, describe, plain_output, split_batch
 
 if TYPE_CHECKING:
-    from trainwright.trainer.objectives.objective import Work
     from trainwright.trainer.objectives.sections import MultiTaskSection
 
 

@@ -9,6 +9,7 @@ gates when they decide, and by `verify`.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,8 +21,6 @@ from trainwright.trainer.base.paths import files_among
 from trainwright.trainer.base.read_tracking import note
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from trainwright.trainer.run.directory import RunDirectory
 
 

@@ -21,7 +21,7 @@ import json
 import os
 import secrets
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -40,8 +40,6 @@ from trainwright.trainer.run.specification import Limits, RunSpecification
 from trainwright.trainer.run.status import Event, EventWriter, RunState, RunStatus, read_events
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from trainwright.trainer.run.evidence import P, Part
     from trainwright.trainer.run.key import RunKey
 

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from trainwright.trainer.run.conditions import Condition
-    from trainwright.trainer.run.metrics import MetricStore
+from trainwright.trainer.run.conditions import Condition
+from trainwright.trainer.run.metrics import MetricStore
 
 MEASURES = {
     "gradient_norm": "gradient_norm",

@@ -11,7 +11,7 @@ other row of it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -23,8 +23,6 @@ from trainwright.trainer.run.directory import RunDirectory
 from trainwright.trainer.run.evidence import Part
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
-
     from trainwright.trainer.data.marks import Marks
 
 FILE = "split_rows.bin"

@@ -5,18 +5,16 @@ from __future__ import annotations
 import math
 import statistics
 from contextlib import suppress
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import torch
 
+from trainwright.trainer.base.errors import DivergenceError
+from trainwright.trainer.engine.observers.recorder import Recorder
+from trainwright.trainer.engine.session import Session
+from trainwright.trainer.run.metrics import MetricStore
 from trainwright.trainer.watch.inspector import MAX_LAYERS, named_parameters
 from trainwright.trainer.watch.inspectors.layer_norms import GRADIENT, gradient_norms
-
-if TYPE_CHECKING:
-    from trainwright.trainer.base.errors import DivergenceError
-    from trainwright.trainer.engine.observers.recorder import Recorder
-    from trainwright.trainer.engine.session import Session
-    from trainwright.trainer.run.metrics import MetricStore
 
 NAN_LOSS = "nan_loss"
 """The diagnostic that the finding belongs to."""

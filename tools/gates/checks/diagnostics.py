@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from trainwright.tools.answers import NextCall
 from trainwright.tools.gates import cures
+from trainwright.tools.gates.checklist import CheckLine
+from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.outcomes import (
     Outcome,
     check,
@@ -14,14 +17,9 @@ from trainwright.tools.gates.outcomes import (
     passed_if,
     passed_with_exemption,
 )
+from trainwright.tools.gates.run_evidence import RunEvidence
 from trainwright.tools.gates.trying import options_against
 from trainwright.trainer.run import RunKind
-
-if TYPE_CHECKING:
-    from trainwright.tools.answers import NextCall
-    from trainwright.tools.gates.checklist import CheckLine
-    from trainwright.tools.gates.evidence import Evidence
-    from trainwright.tools.gates.run_evidence import RunEvidence
 
 REPORT = "diagnostic_report.md"
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from trainwright.tools.answers import NextCall
 from trainwright.tools.evaluation.slices import slice_orders
 from trainwright.tools.gates.bounds import OF_TARGET, TEST, Bound, bounds_of, without_baseline
+from trainwright.tools.gates.checklist import CheckLine
+from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.exits import is_accepted
 from trainwright.tools.gates.offers import floor_of
 from trainwright.tools.gates.outcomes import (
@@ -17,16 +18,11 @@ from trainwright.tools.gates.outcomes import (
     passed_if,
     passed_with_exemption,
 )
+from trainwright.tools.gates.run_evidence import RunEvidence
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.clean_room.names import WORST
 from trainwright.trainer.run import RunKind
 from trainwright.trainer.run.artifacts import FixedRows
-
-if TYPE_CHECKING:
-    from trainwright.tools.answers import NextCall
-    from trainwright.tools.gates.checklist import CheckLine
-    from trainwright.tools.gates.evidence import Evidence
-    from trainwright.tools.gates.run_evidence import RunEvidence
 
 MAX_NAMED = 6
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainwright.tools.answers import NextCall
 from trainwright.tools.gates.bounds import baseline_value, beside_of, without_baseline
 from trainwright.tools.gates.call_history import after_a_difference, compared, others_that_differed
+from trainwright.tools.gates.checklist import CheckLine
 from trainwright.tools.gates.checks.independent import LOOK_AT
+from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.finals import accepted_result, is_reused, overlay_of_run
 from trainwright.tools.gates.outcomes import Outcome, check, failed, not_applicable, passed_if, passed_with_exemption
 from trainwright.tools.gates.shown import MIN_EPISODES, certified_figure, is_beyond
@@ -16,11 +18,7 @@ from trainwright.tools.gates.since_release import no_better
 from trainwright.tools.owner.grants import operations
 from trainwright.trainer.checkpoints.index import list_checkpoints
 from trainwright.trainer.run import RunKind
-
-if TYPE_CHECKING:
-    from trainwright.tools.gates.checklist import CheckLine
-    from trainwright.tools.gates.evidence import Evidence
-    from trainwright.trainer.run.results import AdapterExport
+from trainwright.trainer.run.results import AdapterExport
 
 MAX_NAMED = 3
 WIDEST_CHANCE = 5.0

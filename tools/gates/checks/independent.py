@@ -5,18 +5,14 @@ What cannot be evaluated apart passes with its reason, which the model card repe
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from trainwright.tools.answers import NextCall
+from trainwright.tools.gates.checklist import CheckLine
+from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.figures import SPLITS, evaluation_text, rows_text, without
 from trainwright.tools.gates.outcomes import Outcome, check, failed, not_applicable, passed
+from trainwright.tools.gates.run_evidence import RunEvidence
 from trainwright.trainer.run import RunKind
 from trainwright.trainer.run.artifacts import FixedRows
-
-if TYPE_CHECKING:
-    from trainwright.tools.answers import NextCall
-    from trainwright.tools.gates.checklist import CheckLine
-    from trainwright.tools.gates.evidence import Evidence
-    from trainwright.tools.gates.run_evidence import RunEvidence
 
 LOOK_AT = (
     "the two figures should agree: look for a `collate` that changes inputs (move it into the model or the data), a "

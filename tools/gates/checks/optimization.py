@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from trainwright.tools.answers import NextCall
 from trainwright.tools.gates.attempts import describe_attempts
+from trainwright.tools.gates.checklist import CheckLine
+from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.exits import exit_of, grounds, takes_best
 from trainwright.tools.gates.figures import NOT_EVALUATED
 from trainwright.tools.gates.improvement import told_separated
@@ -21,10 +21,6 @@ from trainwright.tools.gates.searches import (
 from trainwright.tools.gates.studies import studies_of, studies_under_way
 from trainwright.tools.gates.study_check import study_differences
 from trainwright.trainer.run import RunKind
-
-if TYPE_CHECKING:
-    from trainwright.tools.gates.checklist import CheckLine
-    from trainwright.tools.gates.evidence import Evidence
 
 MAX_NAMED = 3
 ENDS_WITHOUT = {

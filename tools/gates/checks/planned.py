@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from trainwright.tools.answers import NextCall
+from trainwright.tools.gates.checklist import CheckLine
+from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.outcomes import Outcome, check, failed, not_applicable, passed, passed_if
+from trainwright.tools.gates.run_evidence import RunEvidence
 from trainwright.tools.gates.scope import scope_changes
 from trainwright.trainer.base.section import episode_entries
+from trainwright.trainer.config import TrainingConfig
 from trainwright.trainer.run import RunKind
 from trainwright.trainer.run.artifacts import ExportProbe
-
-if TYPE_CHECKING:
-    from trainwright.tools.answers import NextCall
-    from trainwright.tools.gates.checklist import CheckLine
-    from trainwright.tools.gates.evidence import Evidence
-    from trainwright.tools.gates.run_evidence import RunEvidence
-    from trainwright.trainer.config import TrainingConfig
 
 GIB = 2**30
 OF_BATCHES = ("per_device_train_batch_size", "batch_size")

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainwright.tools.answers import NextCall
 from trainwright.tools.gates.carry_over import carry_over_call
+from trainwright.tools.gates.checklist import CheckLine
+from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.leakage import beyond_chance
 from trainwright.tools.gates.outcomes import (
     Outcome,
@@ -19,6 +21,7 @@ from trainwright.tools.gates.outcomes import (
 )
 from trainwright.tools.gates.relocated_root import point_to_moved_root
 from trainwright.tools.gates.rows_moved import Grown, keeps_test, rows_since
+from trainwright.tools.gates.run_evidence import RunEvidence
 from trainwright.tools.gates.staleness import opened_since
 from trainwright.tools.limits import limits_under
 from trainwright.tools.owner.grant import ALIKE_SAMPLES, MISSING_GIT
@@ -27,13 +30,7 @@ from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.config import flatten
 from trainwright.trainer.metrics import BUILT_IN, built_in_of
 from trainwright.trainer.run import RunKind
-
-if TYPE_CHECKING:
-    from trainwright.tools.gates.checklist import CheckLine
-    from trainwright.tools.gates.evidence import Evidence
-    from trainwright.tools.gates.run_evidence import RunEvidence
-    from trainwright.trainer.run.evidence import AlikeSamples
-
+from trainwright.trainer.run.evidence import AlikeSamples
 
 HELD_OUT = ("validation", "test")
 MAX_HELD_OUT = 0.6

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from trainwright.tools.gates.checklist import CheckLine
+from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.outcomes import Outcome, check, failed, not_applicable, passed
+from trainwright.tools.gates.run_evidence import RunEvidence
 from trainwright.tools.gates.staleness import loosened_before
 from trainwright.trainer.run import RunKind
 from trainwright.trainer.run.artifacts import FixedRows
 from trainwright.trainer.run.validation import Validation
-
-if TYPE_CHECKING:
-    from trainwright.tools.gates.checklist import CheckLine
-    from trainwright.tools.gates.evidence import Evidence
-    from trainwright.tools.gates.run_evidence import RunEvidence
 
 MAX_NAMED = 3
 

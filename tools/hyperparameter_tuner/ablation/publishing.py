@@ -7,6 +7,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
+from sqlalchemy.orm import Session
+
 import trainwright
 from trainwright.tools import ledger
 from trainwright.tools.documents.rendering import render
@@ -29,19 +31,15 @@ from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.improvement import confirmation_seeds
 from trainwright.tools.hyperparameter_tuner.ablation.results import results_of
 from trainwright.tools.hyperparameter_tuner.ablation.section import AblationSearch, recorded_search
-from trainwright.tools.ledger.events import AblationChanged
+from trainwright.tools.ledger.events import AblationChanged, TrialEnded
+from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.records import ACTIVE, get_study
-from trainwright.tools.workspace.tables import now
+from trainwright.tools.workspace.tables import Study, now
 from trainwright.trainer.config import parse_config
 from trainwright.trainer.run import write_report
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from sqlalchemy.orm import Session
-
-    from trainwright.tools.ledger.events import TrialEnded
-    from trainwright.tools.workspace import Workspace
-    from trainwright.tools.workspace.tables import Study
 
 REPORT, PLOT = "ablation_results.md", "plots/ablation_forest.png"
 PURPOSE = "ablation"

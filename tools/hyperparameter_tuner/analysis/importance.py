@@ -8,6 +8,7 @@ learns it, and its variance is taken apart; it needs every trial to have the par
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -16,8 +17,6 @@ from trainwright.tools.hyperparameter_tuner.memory_study import memory_study
 from trainwright.trainer.base.canonical import digest_json
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     import optuna
     from matplotlib.figure import Figure
 

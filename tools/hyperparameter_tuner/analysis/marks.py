@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -21,16 +22,14 @@ from trainwright.tools.figures.style import (
 from trainwright.tools.hyperparameter_tuner.domain import share_of
 from trainwright.tools.hyperparameter_tuner.trials import COMPLETED, FAILED, PRUNED, RUNNING
 from trainwright.trainer.base.canonical import canonical_json
+from trainwright.trainer.config import Range
 from trainwright.trainer.config.search import Choices, IntRange
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from matplotlib.axes import Axes
 
     from trainwright.tools.hyperparameter_tuner.analysis.subject import Subject
     from trainwright.tools.hyperparameter_tuner.trials import TrialRecord
-    from trainwright.trainer.config import Range
 
 MARKS: dict[str, dict[str, Any]] = {
     COMPLETED: {"marker": "o", "color": BLUE, "markersize": 5.5},

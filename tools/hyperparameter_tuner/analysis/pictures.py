@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from trainwright.tools.figures.kinds import STUDY_KINDS
+from trainwright.tools.figures.kinds import STUDY_KINDS, StudyKind
 from trainwright.tools.figures.style import save
 from trainwright.tools.hyperparameter_tuner.analysis.importance import shares
 from trainwright.tools.hyperparameter_tuner.analysis.parameters import contour, parallel, slices
@@ -12,12 +14,8 @@ from trainwright.tools.hyperparameter_tuner.analysis.values import history, inte
 from trainwright.trainer.base.errors import NotFoundError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
     from matplotlib.figure import Figure
 
-    from trainwright.tools.figures.kinds import StudyKind
     from trainwright.tools.hyperparameter_tuner.analysis.subject import Subject
 
 ONE_OBJECTIVE = "the study has one objective; search.objectives names further ones."

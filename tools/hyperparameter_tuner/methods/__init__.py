@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.hyperparameter_tuner.methods import (
@@ -15,8 +16,6 @@ from trainwright.tools.hyperparameter_tuner.methods import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from trainwright.tools.hyperparameter_tuner.methods.question import Question
 
 METHODS: dict[str, Callable[[Question], tuple[dict[str, Any], dict[str, Any]]]] = {

@@ -6,11 +6,10 @@ Source: Sobol', "On the distribution of points in a cube", 1967; scrambled after
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from trainwright.tools.hyperparameter_tuner.domain import Domain
     from trainwright.tools.hyperparameter_tuner.methods.question import Question
 

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.hyperparameter_tuner.memory_study import decoded, distributions, memory_study
 from trainwright.tools.hyperparameter_tuner.trials import COMPLETED, FAILED, PRUNED
+from trainwright.trainer.config import SearchSection
 from trainwright.trainer.config.search import Choices
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     import optuna
 
     from trainwright.tools.hyperparameter_tuner.domain import Domain
     from trainwright.tools.hyperparameter_tuner.start_points import StartPoint
     from trainwright.tools.hyperparameter_tuner.trials import TrialRecord
-    from trainwright.trainer.config import SearchSection
 
 STARTUP_TRIALS = 6
 """Trials that a model draws at random before it models: the same however long the study is, for it may be split."""

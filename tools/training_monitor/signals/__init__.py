@@ -6,6 +6,7 @@ Shares are dimensionless: 0.15 is 15 %.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from inspect import isfunction
 from typing import TYPE_CHECKING
@@ -25,8 +26,6 @@ from trainwright.tools.training_monitor.signals import (
 from trainwright.trainer.run.conditions import FINDINGS, LONGEST_WINDOW, READINGS, Sample, finding_sample
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from trainwright.tools.training_monitor.record import RunRecord
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import statistics
 from typing import TYPE_CHECKING
 
@@ -9,8 +10,6 @@ from trainwright.tools.training_monitor.record import DISCRIMINATOR, GENERATOR
 from trainwright.trainer.run.conditions import Sample
 
 if TYPE_CHECKING:
-    import re
-
     from trainwright.tools.training_monitor.record import RunRecord
 
 RECENT = 50

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.training_monitor.chance_baseline import beside_guessing
@@ -11,8 +12,6 @@ from trainwright.trainer.run import RunKind
 from trainwright.trainer.run.conditions import NEWEST_STEPS, Sample, loss_remaining
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from trainwright.tools.training_monitor.record import RunRecord
 
 LOSSES_OF_NUMBERS = frozenset({"mse", "mae", "huber", "log_cosh"})

@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING
 
 from trainwright.tools.training_monitor.signals.losses import LOSSES_OF_NUMBERS
 from trainwright.trainer.run.conditions import Sample
-from trainwright.trainer.run.evaluation import Evaluation
+from trainwright.trainer.run.evaluation import Evaluation, Fifth, Ranges
 
 if TYPE_CHECKING:
     from trainwright.tools.training_monitor.record import RunRecord
-    from trainwright.trainer.run.evaluation import Fifth, Ranges
 
 CHANCE = 3.0
 """Standard errors up to which the mean error of a fifth may be chance."""

@@ -6,10 +6,9 @@ another clump tells nothing. Where the target follows from the inputs, rows of o
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from trainwright.trainer.base.arrays import Array
 from trainwright.trainer.data.leaks.duplicates import is_key
 from trainwright.trainer.data.leaks.finding import MAX_ROWS_NAMED, Finding
 from trainwright.trainer.data.leaks.power import power_of
@@ -31,8 +30,6 @@ MIN_POWER = 0.5
 """Of the nearest row."""
 MAX_BESIDE = 0.3
 """Of that power, what the nearest row of another clump has at most."""
-
-Array = np.ndarray[Any, Any]
 
 
 def find(table: LeakTable) -> list[Finding]:

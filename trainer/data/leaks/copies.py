@@ -5,10 +5,9 @@ Almost: nearer than a tenth of the median distance between neighbours of the tra
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from trainwright.trainer.base.arrays import Array
 from trainwright.trainer.base.errors import DataError
 
 NEAR = 0.1
@@ -17,8 +16,6 @@ MAX_COMPARED = 50_000
 MAX_NUMBERS = 64
 DIGITS = 5
 SPREAD_OF_TRAIN = 10_000
-
-Array = np.ndarray[Any, Any]
 
 
 def without_copies(train: Array, held_out: Array, name: str = "train") -> Array:

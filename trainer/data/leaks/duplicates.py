@@ -6,10 +6,10 @@ Coarse tables hold equal rows by chance, and rows within the train split tell ho
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
 
 import numpy as np
 
+from trainwright.trainer.base.arrays import Array
 from trainwright.trainer.data.leaks.finding import MAX_ROWS_NAMED, Finding, probability
 from trainwright.trainer.data.leaks.table import Column, LeakTable
 
@@ -23,8 +23,6 @@ BEYOND_COINCIDENCE = 20.0
 """Times the pairs that independent columns would give by coincidence."""
 MAX_PAIRS = 3
 DROP = "data.split.drop_copies"
-
-Array = np.ndarray[Any, Any]
 
 
 def find(table: LeakTable) -> list[Finding]:

@@ -5,10 +5,9 @@ With smoothing the value is (sum + weight * mean) / (rows + weight) for one weig
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from trainwright.trainer.base.arrays import Array
 from trainwright.trainer.data.leaks.finding import Finding
 from trainwright.trainer.data.leaks.table import Column, LeakTable, Target
 
@@ -22,8 +21,6 @@ MAX_ALIKE = 12
 WEIGHTS = 3
 FITS = 0.98
 """Share of the rows whose value the formula must give."""
-
-Array = np.ndarray[Any, Any]
 
 
 def find(table: LeakTable) -> list[Finding]:

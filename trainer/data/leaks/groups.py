@@ -9,10 +9,10 @@ with few rows each.
 from __future__ import annotations
 
 import re
-from typing import Any
 
 import numpy as np
 
+from trainwright.trainer.base.arrays import Array
 from trainwright.trainer.data.leaks.finding import MAX_ROWS_NAMED, Finding, removed_by_split
 from trainwright.trainer.data.leaks.power import chance_bound, power_of, told_by
 from trainwright.trainer.data.leaks.table import Column, LeakTable, Target
@@ -34,8 +34,6 @@ NAMED = re.compile(
     r"(^|_|\b)(pid|mrn|animal|subj|pat)(id|no|nr|number)?(_|\b|$)",  # no path, pattern or patent
     re.IGNORECASE,
 )
-
-Array = np.ndarray[Any, Any]
 
 
 def find(table: LeakTable) -> list[Finding]:

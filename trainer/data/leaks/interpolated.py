@@ -7,10 +7,10 @@ place on the segment is a fraction of small whole numbers.
 from __future__ import annotations
 
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 
+from trainwright.trainer.base.arrays import Array
 from trainwright.trainer.data.leaks.duplicates import is_key, normalised
 from trainwright.trainer.data.leaks.finding import MAX_ROWS_NAMED, Finding
 from trainwright.trainer.data.leaks.table import LeakTable, Target
@@ -28,8 +28,6 @@ COPIED = 0.06
 """Share of the train rows that are copies of another one."""
 TIMES_AS_OFTEN = 8.0
 """Copies a row of the class that was made more frequent, in those of the others, which nobody copies."""
-
-Array = np.ndarray[Any, Any]
 
 
 def find(table: LeakTable) -> list[Finding]:

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
+from trainwright.trainer.base.arrays import Array
 from trainwright.trainer.data.leaks.duplicates import is_key
 from trainwright.trainer.data.leaks.finding import Finding
 from trainwright.trainer.data.leaks.power import by_value, chance_bound, out_of_fold, power_of
@@ -23,8 +23,6 @@ ORDERED = 0.5
 """Power of the order of rows: sorted by the target."""
 PARTS = re.compile(r"[/\\_\-. ]+|(?<=\D)(?=\d)|(?<=\d)(?=\D)")
 MAX_PARTS = 6
-
-Array = np.ndarray[Any, Any]
 
 
 def find(table: LeakTable) -> list[Finding]:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from trainwright.trainer.base.arrays import Array
 from trainwright.trainer.data.leaks.duplicates import DROP, is_key
 from trainwright.trainer.data.leaks.finding import MAX_ROWS_NAMED, Finding, probability
 from trainwright.trainer.data.leaks.table import Column, LeakTable
@@ -29,8 +30,6 @@ PERMUTATIONS = 64
 MIN_WORDS = 6
 MAX_NUMERIC = 6000
 MAX_TEXTS = 5000
-
-Array = np.ndarray[Any, Any]
 
 
 def find(table: LeakTable) -> list[Finding]:

@@ -6,10 +6,10 @@ Measurements are cut into a few intervals of as many rows each; whole numbers st
 from __future__ import annotations
 
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 
+from trainwright.trainer.base.arrays import Array
 from trainwright.trainer.data.leaks.duplicates import is_key
 from trainwright.trainer.data.leaks.finding import Finding
 from trainwright.trainer.data.leaks.power import by_value, power_of
@@ -24,8 +24,6 @@ FEW_VALUES = 12
 INTERVALS = 4
 ALONE = 0.3
 """Power that either column has at most by itself: of more, one column says it, or the two are honest measurements."""
-
-Array = np.ndarray[Any, Any]
 
 
 def find(table: LeakTable) -> list[Finding]:

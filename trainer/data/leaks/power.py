@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from trainwright.trainer.base.arrays import Array
 from trainwright.trainer.data.leaks.table import Column, Target
 
 FOLDS = 5
@@ -20,8 +21,6 @@ TREES = 40
 DEVIATIONS = 5.0
 """Of the powers of shuffled values, above their mean."""
 MAX_FITTED = 4000
-
-Array = np.ndarray[Any, Any]
 
 
 def power_of(predicted: Array, target: Target, rows: Array | None = None) -> float:

@@ -5,10 +5,9 @@ What was fitted on the train rows alone is exact over these, and not over all ro
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from trainwright.trainer.base.arrays import Array
 from trainwright.trainer.data.leaks.finding import MAX_ROWS_NAMED, Finding
 from trainwright.trainer.data.leaks.table import Column, LeakTable
 
@@ -25,8 +24,6 @@ FILLED_TIMES = {"mean": 1.0, "median": 4.0}
 """How many times as often as the next value the filled one appears: a median may be any row's value."""
 FILL_DIGITS = 1e-5
 MIN_ROWS = 30
-
-Array = np.ndarray[Any, Any]
 
 
 def find(table: LeakTable) -> list[Finding]:

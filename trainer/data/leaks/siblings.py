@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection
-from typing import Any
 
 import numpy as np
 
+from trainwright.trainer.base.arrays import Array
 from trainwright.trainer.data.leaks import target as targets
 from trainwright.trainer.data.leaks.duplicates import is_key
 from trainwright.trainer.data.leaks.finding import Finding
@@ -28,8 +28,6 @@ CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 ANY = frozenset({"the", "number", "count", "total", "sum", "mean", "avg", "min", "max", "value", "code", "feature"})
 """Words of names that say nothing of when or where from."""
 BINS = 10
-
-Array = np.ndarray[Any, Any]
 
 
 def find(every: LeakTable, inputs: LeakTable, found: list[Finding]) -> list[Finding]:

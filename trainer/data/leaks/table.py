@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
+
+from trainwright.trainer.base.arrays import Array
 
 if TYPE_CHECKING:
     import polars as pl
@@ -24,7 +26,6 @@ WORDS_OF_TEXT = 4
 """Mean words of a cell from which a column of texts is free text."""
 PLACE = "__row"
 
-Array = np.ndarray[Any, Any]
 Kind = Literal["number", "date", "category", "text"]
 
 

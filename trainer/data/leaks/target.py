@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 
+from trainwright.trainer.base.arrays import Array
 from trainwright.trainer.data.leaks.duplicates import is_key
 from trainwright.trainer.data.leaks.finding import Finding
 from trainwright.trainer.data.leaks.power import inputs_of, out_of_fold, power_of, predicted_alone
@@ -34,8 +34,6 @@ EQUAL_SHARE = 0.9
 MAX_DATES = 6
 MAX_CLASSES = 10
 MIN_OF_CLASS = 8
-
-Array = np.ndarray[Any, Any]
 
 
 def find(table: LeakTable, asked: Collection[str] | None = None) -> list[Finding]:

@@ -6,10 +6,10 @@ Then a held-out row's neighbours before *and after* it are trained on, which no 
 from __future__ import annotations
 
 import re
-from typing import Any
 
 import numpy as np
 
+from trainwright.trainer.base.arrays import Array
 from trainwright.trainer.data.leaks.finding import MAX_ROWS_NAMED, Finding, removed_by_split
 from trainwright.trainer.data.leaks.power import chance_bound, power_of, told_by
 from trainwright.trainer.data.leaks.table import Column, LeakTable, Target
@@ -23,8 +23,6 @@ SHUFFLES = 40
 MIN_TIMES = 0.3
 """Different times, as a share of the rows: of fewer, neighbours are not defined."""
 NAMED = re.compile(r"(^|_)(time|timestamp|date|datetime|ts|epoch|unix)(_|$)", re.IGNORECASE)
-
-Array = np.ndarray[Any, Any]
 
 
 def find(table: LeakTable) -> list[Finding]:

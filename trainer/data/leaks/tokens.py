@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections import Counter
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
+from trainwright.trainer.base.arrays import Array
 from trainwright.trainer.data.leaks.finding import MAX_ROWS_NAMED, Finding
 from trainwright.trainer.data.leaks.table import Column, LeakTable, Target
 
@@ -18,8 +18,6 @@ RECALL = 0.5
 """Share of a class's texts that must have the word: ordinary words of a topic have less."""
 MIN_TEXTS = 10
 MAX_WORDS = 3000
-
-Array = np.ndarray[Any, Any]
 
 
 def find(table: LeakTable) -> list[Finding]:

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from trainwright.trainer.base.arrays import Array
 from trainwright.trainer.data import rows
 from trainwright.trainer.data.preprocessing.preprocessing import Preprocessing, Unfitted
 from trainwright.trainer.data.table.schema import Column, TableSchema
@@ -282,8 +283,6 @@ def _fitted_category(counts: Any, has_holes: bool) -> dict[str, Any]:
 # That of more than MEDIAN_ROWS rows is the median of so many, drawn always the same way.
 
 MEDIAN_ROWS = 1 << 18
-
-Array = np.ndarray[Any, Any]
 
 
 @dataclass

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from trainwright.trainer.base.arrays import Array
 from trainwright.trainer.data import cache, mapped
 from trainwright.trainer.data.sources.cells import OddNumbersError, no_rows
 from trainwright.trainer.data.sources.reading import Reading, named_cell
@@ -23,8 +24,6 @@ RELEASED_EVERY = 64
 """Batches that are written, before memory that the reader has freed goes back to the system."""
 VERSION = 3
 """Of the encoding: entries of another version are not read."""
-
-Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True)

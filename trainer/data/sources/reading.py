@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from trainwright.trainer.base.arrays import Array
 from trainwright.trainer.base.errors import DataError
 from trainwright.trainer.data.sources.cells import Cells, Wanted, no_rows
 from trainwright.trainer.data.sources.targets import rows_without
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
 
 NAMED = 20
 """Rows left out that are named by their lines."""
-
-Array = np.ndarray[Any, Any]
 
 
 @dataclass

@@ -5,13 +5,14 @@ Which kind a column is of is inferred from the first rows, unless the configurat
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from trainwright.trainer.base.arrays import Array
 from trainwright.trainer.base.errors import ConfigurationError, DataError
 from trainwright.trainer.data.preprocessing import ToStandardize, ToTable, Unfitted
 from trainwright.trainer.data.sections import BY_NAMES, SplitSection, targets_of
@@ -21,14 +22,11 @@ from trainwright.trainer.data.sources.reading import Reading
 from trainwright.trainer.data.sources.source import Loaded
 from trainwright.trainer.data.sources.windows import series_of
 from trainwright.trainer.data.split_methods.by_time import dated
-from trainwright.trainer.data.table.contents import contents_of
 from trainwright.trainer.data.table.infer import decimal_of, forced, infer, infer_target
 from trainwright.trainer.data.table.schema import ROWS, Column, TableSchema
 
 if TYPE_CHECKING:
     from trainwright.trainer.data.sources.tables import Numbers
-
-Array = np.ndarray[Any, Any]
 
 
 def load_numbers(table: Numbers, code_root: Path, split: SplitSection) -> Loaded:
@@ -180,3 +178,33 @@ def _no_features(reading: Reading, schema: TableSchema) -> DataError:
         + (f" ({left_out})." if left_out else "."),
         remedy="Point data.args.path at a table with columns to predict from, or name kinds in data.args.columns.",
     )
+
+
+# Contents of rows, whatever other rows there are: categories and classes by name, which codes are not.
+
+
+def contents_of(schema: TableSchema, inputs: Array, targets: Array, classes: Sequence[str] | None) -> list[str]:
+    """Return a text for each row that is the same in any other table with this row.
+
+    Args:
+        schema: of the table.
+        inputs: encoded rows, (rows, inputs).
+        targets: class numbers or numbers, (rows,), or of several (rows, targets).
+        classes: names by class number, or of labels.
+    """
+    plain = np.array(inputs, dtype=np.float32)
+    named: list[list[str]] = []
+    place = 0
+    for column in schema.features:
+        if column.kind == "category":
+            names = [*column.values, ""]
+            codes = np.nan_to_num(plain[:, place], nan=len(names) - 1).astype(np.int64)
+            named.append(np.array(names, dtype=object)[codes].tolist())
+            plain[:, place] = 0.0
+        place += column.width
+    if classes is not None and targets.ndim == 1:
+        named.append([classes[label] for label in targets.tolist()])
+    else:
+        named.append(list(map(repr, targets)))
+    texts = ["\x1f".join(row) for row in zip(*named, strict=True)]
+    return [f"{row.tobytes().hex()}\x1f{text}" for row, text in zip(plain, texts, strict=True)]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from trainwright.trainer.base.arrays import Array
 from trainwright.trainer.base.errors import DataError, near
 from trainwright.trainer.data.sources.cells import Cells
 from trainwright.trainer.data.sources.source import TargetOptions
@@ -30,7 +31,6 @@ NAMED = 5
 JOINED = 256
 """Parts that are held before they are joined into one array."""
 
-Array = np.ndarray[Any, Any]
 Targets = tuple[Array, list[str] | None]
 """(rows,) of int64 with the names of classes, or of float32; of several columns (rows, columns) of float32.
 

@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
+from trainwright.trainer.base.arrays import Array
 from trainwright.trainer.base.canonical import number_of
 from trainwright.trainer.base.errors import DataError
 from trainwright.trainer.base.time_units import DAY
 from trainwright.trainer.data.sections import SeriesSection
 from trainwright.trainer.data.series import Series, Step
+from trainwright.trainer.data.sources.matrix import Matrix
+from trainwright.trainer.data.sources.reading import Reading
 from trainwright.trainer.data.split_methods.by_time import are_numbers, instants, written_as
 from trainwright.trainer.data.split_methods.rows import numbered
 
-if TYPE_CHECKING:
-    from trainwright.trainer.data.sources.matrix import Matrix
-    from trainwright.trainer.data.sources.reading import Reading
-
-Array = np.ndarray[Any, Any]
 ROUNDED = 1e-6
 """Share of a step by which steps may differ."""
 GRAINS = (1.0, 0.1, 0.01, 0.001)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from trainwright.trainer.base.arrays import Array
 from trainwright.trainer.base.errors import DataError
 from trainwright.trainer.data.sections import SplitSection
 from trainwright.trainer.data.split_methods.rows import (
     MAX_NAMED,
     TEST,
-    Array,
     Codes,
     Indices,
     Rows,

@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from trainwright.trainer.base.arrays import Array
 from trainwright.trainer.base.errors import DataError
 from trainwright.trainer.data.sections import SplitSection
 from trainwright.trainer.data.split_methods.by_group import counts_of, in_folds, together
-from trainwright.trainer.data.split_methods.rows import MAX_NAMED, Array, Codes, Rows, key_of, shares_of
+from trainwright.trainer.data.split_methods.rows import MAX_NAMED, Codes, Rows, key_of, shares_of
 
 
 def by_scaffold(rows: Rows, section: SplitSection) -> Codes:

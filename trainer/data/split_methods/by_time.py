@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from trainwright.trainer.base.arrays import Array
 from trainwright.trainer.base.errors import DataError
 from trainwright.trainer.base.iso_dates import date_from_iso
 from trainwright.trainer.base.time_units import DAY
@@ -21,7 +22,6 @@ from trainwright.trainer.data.split_methods.rows import (
     NOWHERE,
     TEST,
     VALIDATION,
-    Array,
     Codes,
     Rows,
     key_of,

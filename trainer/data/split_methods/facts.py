@@ -7,11 +7,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from trainwright.trainer.base.arrays import Array
 from trainwright.trainer.data.cells import group_mark
 from trainwright.trainer.data.sections import SplitSection
 from trainwright.trainer.data.split_methods.by_scaffold import scaffolds
 from trainwright.trainer.data.split_methods.by_time import instants
-from trainwright.trainer.data.split_methods.rows import NAMES, Array, Indices, numbered
+from trainwright.trainer.data.split_methods.rows import NAMES, Indices, numbered
 
 
 def facts_of(section: SplitSection, key: Array | None, splits: Mapping[str, Indices]) -> dict[str, Any]:

@@ -10,10 +10,11 @@ from pathlib import Path, PurePosixPath
 import numpy as np
 
 from trainwright.trainer.base import download_log
+from trainwright.trainer.base.arrays import Array
 from trainwright.trainer.base.errors import DataError
 from trainwright.trainer.data.sections import SplitSection
 from trainwright.trainer.data.split_methods.at_random import at_random
-from trainwright.trainer.data.split_methods.rows import MAX_NAMED, NAMES, TRAIN, VALIDATION, Array, Codes, Rows, key_of
+from trainwright.trainer.data.split_methods.rows import MAX_NAMED, NAMES, TRAIN, VALIDATION, Codes, Rows, key_of
 
 MEANT = {
     **{name: code for code, name in enumerate(NAMES)},

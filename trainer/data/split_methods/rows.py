@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from trainwright.trainer.base.arrays import Array
 from trainwright.trainer.base.errors import DataError
 from trainwright.trainer.data.sections import BY_NAMES, COLUMN_OF, SplitSection
 
 if TYPE_CHECKING:
     from trainwright.trainer.data.marks import Marks
 
-Array = np.ndarray[Any, Any]
 Indices = np.ndarray[Any, np.dtype[np.signedinteger[Any]]]
 Codes = np.ndarray[Any, np.dtype[np.int8]]
 """0 (train), 1 (validation) or 2 (test); or the number of a fold."""

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from trainwright.trainer.base.arrays import Array
 from trainwright.trainer.data.tensors import IGNORED, InMemory
 from trainwright.trainer.data.text.tokenizers import Tokenizer
 from trainwright.trainer.data.text.tokens import tokenized
 from trainwright.trainer.data.text.turns import Pieces
-
-Array = np.ndarray[Any, Any]
 
 
 @dataclass(eq=False)

@@ -13,12 +13,12 @@ import torch
 from blake3 import blake3
 from torch import Tensor
 
+from trainwright.trainer.base.arrays import Array
 from trainwright.trainer.base.errors import DataError
 from trainwright.trainer.data.fingerprint import record_split
 from trainwright.trainer.data.sections import SplitSection
 from trainwright.trainer.data.sources.file_kinds import kind_of_file
 from trainwright.trainer.data.sources.source import unreadable
-from trainwright.trainer.data.split_methods.rows import Array
 from trainwright.trainer.data.splits import Splits, split_indices
 from trainwright.trainer.data.tensors import IGNORED, InMemory
 from trainwright.trainer.data.text.blocks import TokenBlocks, cut_into_blocks

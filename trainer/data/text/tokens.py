@@ -13,6 +13,7 @@ import torch
 from blake3 import blake3
 from torch import Tensor
 
+from trainwright.trainer.base.arrays import Array
 from trainwright.trainer.base.canonical import digest_path
 from trainwright.trainer.data.mapped import Mapped, Rows, mapped
 from trainwright.trainer.data.text.tokenizers import LibraryTokenizer, Tokenizer
@@ -23,8 +24,6 @@ VERSION = 1
 MAPPED_FROM_CHARACTERS = 1 << 16
 """Text up to this length is tokenized each time, in memory."""
 TOKENS_AT_ONCE = 1 << 20
-
-Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True)

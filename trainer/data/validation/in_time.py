@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from trainwright.trainer.base.errors import TrainwrightError
 from trainwright.trainer.data.sections import SplitSection
@@ -13,9 +13,7 @@ from trainwright.trainer.data.validation.families.leaks import inputs_of
 from trainwright.trainer.data.validation.values import NUMBERS, numbers
 
 if TYPE_CHECKING:
-    import numpy as np
-
-    Array = np.ndarray[Any, Any]
+    from trainwright.trainer.base.arrays import Array
 
 SPLIT = "data.split."
 

@@ -30,13 +30,9 @@ def kind_of(dtype: pl.DataType) -> str:
         return "boolean"
     if dtype.is_temporal():
         return "date"
-    if isinstance(dtype, pl.List | pl.Array) and dtype.inner is not None and _is_numeric(dtype.inner):
+    if isinstance(dtype, pl.List | pl.Array) and dtype.inner is not None and dtype.inner.is_numeric():
         return "embedding"
     return "text" if dtype in (pl.String, pl.Categorical, pl.Enum) else "other"
-
-
-def _is_numeric(dtype: Any) -> bool:
-    return bool(dtype.is_numeric())
 
 
 def numbers(context: Context, column: str) -> pl.Expr:

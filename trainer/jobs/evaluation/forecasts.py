@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
+from trainwright.trainer.base.arrays import Array
 from trainwright.trainer.base.section import Entry
 from trainwright.trainer.clean_room import names, numbers
 from trainwright.trainer.config.schema import SelectionSection
@@ -19,7 +20,7 @@ from trainwright.trainer.data.series import Series
 from trainwright.trainer.engine.session import Session
 from trainwright.trainer.evidence.rivals import naive_forecasts
 from trainwright.trainer.jobs.evaluation.forms import LOSSES, NUMBERS
-from trainwright.trainer.jobs.evaluation.outputs import Array, Call, Outputs, validation_loader
+from trainwright.trainer.jobs.evaluation.outputs import Call, Outputs, validation_loader
 from trainwright.trainer.run.evaluation import Forecasts, ShownWindow
 
 SPREAD, WORST = 6, 6

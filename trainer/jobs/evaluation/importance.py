@@ -17,10 +17,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from trainwright.trainer.base.arrays import Array
 from trainwright.trainer.clean_room import metrics
 from trainwright.trainer.engine.session import Session
 from trainwright.trainer.jobs.evaluation.forms import kept_of
-from trainwright.trainer.jobs.evaluation.outputs import Array, Call, Outputs
+from trainwright.trainer.jobs.evaluation.outputs import Call, Outputs
 from trainwright.trainer.jobs.evaluation.shown import Place, is_table, table_columns
 from trainwright.trainer.run.evaluation import Importance, PermutationImportance
 

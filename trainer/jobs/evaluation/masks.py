@@ -9,9 +9,10 @@ import torch.nn.functional as F  # noqa: N812 - the field's name for it
 from torch import Tensor
 from torch.utils.data import Subset
 
+from trainwright.trainer.base.arrays import Array
 from trainwright.trainer.data.tensors import TensorSamples
 from trainwright.trainer.engine.session import Session
-from trainwright.trainer.jobs.evaluation.outputs import Array, Call, validation_loader
+from trainwright.trainer.jobs.evaluation.outputs import Call, validation_loader
 
 UNCOUNTED = 255
 """Of a pixel whose class counts nowhere, and of classes beyond what a byte holds."""

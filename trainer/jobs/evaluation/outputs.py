@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.utils.data import IterableDataset, Subset
 
 from trainwright.trainer.assembly.loaders import make_loader
+from trainwright.trainer.base.arrays import Array
 from trainwright.trainer.base.errors import DataError
 from trainwright.trainer.data.loader import BatchLoader
 from trainwright.trainer.data.tensors import TensorSamples, batch_size, to_device
@@ -22,7 +23,6 @@ from trainwright.trainer.frameworks.framework import framework_in
 from trainwright.trainer.jobs.evaluation.forms import NUMBERS, PLACES, Kept, form_of, kept_of
 from trainwright.trainer.losses.loss import Compute
 
-Array = np.ndarray[Any, Any]
 Call = Callable[[Any], tuple[Tensor, Tensor]]
 
 MAX_ROWS = 20_000

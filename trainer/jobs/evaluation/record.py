@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 from trainwright.trainer.base import seeding
+from trainwright.trainer.base.arrays import Array
 from trainwright.trainer.base.canonical import digest_bytes
 from trainwright.trainer.base.errors import ConfigurationError, DataError
 from trainwright.trainer.checkpoints.store import DirectoryStore
@@ -22,7 +23,7 @@ from trainwright.trainer.jobs.evaluation.forecasts import ScoredWindows, forecas
 from trainwright.trainer.jobs.evaluation.forms import CLASSES, LABELS, LOSSES, NUMBERS, PLACES
 from trainwright.trainer.jobs.evaluation.importance import latency_ms, permutation_importance
 from trainwright.trainer.jobs.evaluation.masks import worst_masks
-from trainwright.trainer.jobs.evaluation.outputs import Array, Outputs, output_of, outputs, own_loss, validation_loader
+from trainwright.trainer.jobs.evaluation.outputs import Outputs, output_of, outputs, own_loss, validation_loader
 from trainwright.trainer.run import RunDirectory, RunKind, write_atomically
 from trainwright.trainer.run.evaluation import FILE, Evaluation, Fifth, PermutationImportance, Predictions, Ranges
 from trainwright.trainer.strategies.parallel import Ddp

@@ -10,11 +10,12 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - the field's name for it
 from torch import Tensor
 
+from trainwright.trainer.base.arrays import Array
 from trainwright.trainer.data.images.samples import ImageSamples
 from trainwright.trainer.data.splits import Splits
 from trainwright.trainer.data.tensors import TensorSamples
 from trainwright.trainer.jobs.evaluation.forms import CLASSES, LABELS
-from trainwright.trainer.jobs.evaluation.outputs import Array, Outputs
+from trainwright.trainer.jobs.evaluation.outputs import Outputs
 from trainwright.trainer.objectives.supervised import split_batch
 from trainwright.trainer.run.evaluation import ShownRow
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from trainwright.trainer.watch.inspector import Finding
-from trainwright.trainer.watch.silent.calls import Call, Calls
+from trainwright.trainer.watch.silent.calls import Calls
 from trainwright.trainer.watch.silent.record import StepRecord
 from trainwright.trainer.watch.silent.tensors import Facts
 
@@ -77,12 +77,8 @@ def first_inputs(calls: Calls) -> dict[str, Facts]:
     found: dict[str, Facts] = {}
     for call in calls.outermost:
         for name, facts in call.inputs.items():
-            found.setdefault(_place(call, name), facts)
+            found.setdefault(f"{call.module}({name})" if call.module else name, facts)
     return found
-
-
-def _place(call: Call, name: str) -> str:
-    return f"{call.module}({name})" if call.module else name
 
 
 def other_preprocessing(trained: Mapping[str, Facts], seen: Mapping[str, Facts], where: str) -> Finding | None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from trainwright.trainer.watch.inspector import Finding
 from trainwright.trainer.watch.silent.functions import OF_EQUAL_SHAPES
-from trainwright.trainer.watch.silent.graph import LossGraph, Term
+from trainwright.trainer.watch.silent.graph import Term
 from trainwright.trainer.watch.silent.record import StepRecord
 
 MIN_ROWS = 4
@@ -62,10 +62,6 @@ def loss_of_all_pairs(history: Sequence[StepRecord]) -> Iterator[Finding]:
         output, target = shapes[0]
         detail = f"the loss was given outputs of shape {output} and targets of shape {target}: they were broadcast"
         yield Finding("loss_broadcast", float(max(output[0] if output else 1, 1)), detail=detail)
-    elif (pairs := _pairs(record.losses)) is not None:
+    elif (pairs := next((loss.broadcast for loss in record.losses if loss.broadcast is not None), None)) is not None:
         detail = f"outputs and targets were subtracted to shape {pairs}: every output beside every target"
         yield Finding("loss_broadcast", float(pairs[0]), detail=detail)
-
-
-def _pairs(losses: Sequence[LossGraph]) -> tuple[int, ...] | None:
-    return next((loss.broadcast for loss in losses if loss.broadcast is not None), None)

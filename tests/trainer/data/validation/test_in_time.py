@@ -43,7 +43,8 @@ def test_levels_that_train_has_not_seen_are_drift_and_named_once_with_their_spli
     assert (one.passed, one.severity, one.column, one.split) == (False, "warning", None, None)
     shifts = [(shift["column"], shift["split"], round(shift["deviations"])) for shift in one.details["shifts"]]
     assert shifts == [("load", "test", 5), ("wind", "validation", -3), ("wind", "test", -3)]
-    assert "load +" in one.text
+    assert "away: load +" in one.text
+    assert one.text.count("standard deviations") == 1
     assert "reversible instance normalisation" in one.remedy
     (row,) = found(Shifts(), {"load": load})
     assert row.column == "load"

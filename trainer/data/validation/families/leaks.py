@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from trainwright.trainer.data.leaks.finding import Finding
 from trainwright.trainer.data.validation.check import ROW, Context, Family, among
 from trainwright.trainer.data.validation.report import NotChecked, Verdict
 from trainwright.trainer.data.validation.values import severity_of
@@ -14,8 +15,6 @@ from trainwright.trainer.data.validation.values import severity_of
 if TYPE_CHECKING:
     import numpy as np
     import polars as pl
-
-    from trainwright.trainer.data.leaks.finding import Finding
 
 MAX_ROWS = 20_000
 """Rows that are read, drawn at random of more; three quarters of them of the train split."""

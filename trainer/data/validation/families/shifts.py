@@ -11,9 +11,7 @@ from trainwright.trainer.data.validation.report import Verdict
 from trainwright.trainer.data.validation.values import severity_of
 
 if TYPE_CHECKING:
-    import numpy as np
-
-    Array = np.ndarray[Any, Any]
+    from trainwright.trainer.base.arrays import Array
 
 MAX_APART = 2.0
 """Standard deviations of train by which a mean may differ: a season that train has as a whole moves it by 1.41."""
@@ -44,8 +42,7 @@ class Shifts(Family):
         for column, values in rows.columns():
             apart += _apart(column, values, rows)
         apart.sort(key=lambda one: -abs(one["deviations"]))
-        told = f"Means that are {MAX_APART:g} or more standard deviations of train away: "
-        told += ", ".join(_told(one) for one in apart[:MAX_NAMED])
+        told = ", ".join(_told(one) for one in apart[:MAX_NAMED])
         more = f" and {len(apart) - MAX_NAMED} more" if len(apart) > MAX_NAMED else ""
         columns = list(dict.fromkeys(one["column"] for one in apart))
         yield Verdict(

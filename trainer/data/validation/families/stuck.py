@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from trainwright.trainer.data.validation.check import Context, Family
 from trainwright.trainer.data.validation.in_time import InTime, in_time
@@ -12,9 +12,7 @@ from trainwright.trainer.data.validation.report import MAX_ROWS, Verdict
 from trainwright.trainer.data.validation.values import severity_of
 
 if TYPE_CHECKING:
-    import numpy as np
-
-    Array = np.ndarray[Any, Any]
+    from trainwright.trainer.base.arrays import Array
 
 MIN_ROWS = 20
 """Of a stretch of one number."""
