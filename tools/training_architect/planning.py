@@ -8,12 +8,13 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.gates.folds import folds_advice
-from trainwright.tools.training_architect.asked_groups import asked_groups
+from trainwright.tools.training_architect.asked_groups import asked_groups, shared_names
 from trainwright.tools.training_architect.documents import Rulebook, filled
 from trainwright.tools.training_architect.estimates import step_seconds, work_by_formula
 from trainwright.tools.training_architect.facts import IN_BLOCKS, Facts
 from trainwright.tools.training_architect.fitting import FITTED, fit
 from trainwright.tools.training_architect.goals import default_target
+from trainwright.tools.training_architect.groups import SAMPLE
 from trainwright.tools.training_architect.hardware import Device
 from trainwright.tools.training_architect.places import TABLES
 from trainwright.tools.training_architect.plan import EVALUATED, MIN_RUNS, RUNS, Plan, allowed_of, starting
@@ -283,8 +284,11 @@ def _advise_folds(plan: Plan, use: str, reading: Reading, data: dict[str, Any]) 
     groups = {one["name"]: one["different"] for one in data.get("columns", [])}
     classes = (data.get("counts") or {}).get(reading.target, {}).get("classes") or {}
     rare = min(classes.values()) if len(classes) == 2 else None
-    if advice := folds_advice(section, plan.facts.get("rows", 0), groups.get(section.key), rare):
-        plan.assumed.append(advice)
+    advice = folds_advice(section, plan.facts.get("rows", 0), groups.get(section.key), rare)
+    names = ""
+    if reading.text is None and section.by == "random":
+        names = shared_names(data.get("columns", []), min(plan.facts.get("rows", 0), SAMPLE), reading.targets)
+    plan.assumed += filter(None, [names, advice])
 
 
 def _leave_out(plan: Plan, args: dict[str, Any], reading: Reading, told_by: dict[str, str]) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from trainwright.tools.training_architect.asked_groups import asked_groups
+from trainwright.tools.training_architect.asked_groups import asked_groups, shared_names
 from trainwright.trainer.config.schema import EvaluationGateSection
 
 pytestmark = pytest.mark.requirement("ARCH-1", "PIPE-2")
@@ -32,6 +32,18 @@ COLUMNS: list[dict[str, Any]] = [
 def test_a_sentence_names_the_groups_by_a_column_of_few_values(sentence: str, groups: list[str]) -> None:
     assert asked_groups(sentence, COLUMNS, []) == groups
     assert EvaluationGateSection(groups={name: {} for name in groups}).metrics() == [], "no bound"
+
+
+def test_a_name_that_several_rows_share_is_pointed_out_and_no_key_date_or_class() -> None:
+    told = shared_names(COLUMNS, 400, [])
+    assert told.startswith("'Name' has 300 values in 400 rows")
+    assert "{by: group, group: Name}" in told
+    alone = [
+        {"name": "Key", "kind": "category", "different": 400},
+        {"name": "Date", "kind": "category", "different": 300},
+    ]
+    assert not shared_names([*COLUMNS[:2], COLUMNS[3], *alone], 400, [])
+    assert not shared_names(COLUMNS, 400, ["Name"])
 
 
 def test_the_target_is_no_group() -> None:
