@@ -68,11 +68,13 @@ def test_samples_of_another_draw_or_under_other_targets_are_shared_too() -> None
 def test_a_second_export_of_a_checkpoint_is_no_further_look_and_one_of_another_checkpoint_is(at: At) -> None:
     workspace = at("exported")
     again = finish(workspace, start_run(workspace, NAME, RunKind.EXPORT, idempotency_key="on purpose").run_id)
+    finish(workspace, start_run(workspace, NAME, RunKind.ABLATION, changes={"optimizer.learning_rate": 1e-5}).run_id)
     projects.pass_gate(workspace, NAME, "finalization")
     metrics, card = looked(workspace, NAME)
     assert (metrics["test_looks"], metrics["test_looked_at_by"][0]["run"]) == (1, again.run_id)
     assert f"looked at for one checkpoint alone, by {again.run_id} and 1 earlier export of it" in card
     assert "may have been chosen by it" not in card
+    assert "The best of several attempts was chosen on the validation split." in card, "of the ablation too"
     assert "lean towards" not in (projects.project_status(workspace, NAME).reached or "")
     with workspace.session() as session:
         evidence = Evidence(session, workspace, NAME)
