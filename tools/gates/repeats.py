@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import statistics
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from trainwright.tools.answers import NextCall
 from trainwright.tools.gates.decision import Option
+from trainwright.tools.gates.records import Records
 from trainwright.tools.gates.searches import seconds_a_trial, time_in_words
+from trainwright.tools.gates.studies import ACTIVE, every_study
 from trainwright.trainer.config.seed_words import asked_seeds
-
-if TYPE_CHECKING:
-    from trainwright.tools.gates.records import Records
 
 MIN_SEEDS, USUAL_SEEDS, MAX_SEEDS = 3, 5, 20
 """What a study takes, and how many where the sentence names no number."""
@@ -21,9 +21,12 @@ def owed_repeats(evidence: Records) -> Option | None:
 
     None too where the limits leave too few runs: then nothing is proposed that would be refused.
     """
-    asked = asked_seeds(evidence.project.intent)
-    if asked is None or any(body["state"] in {"completed", "failed"} for body in _studies(evidence)):
+    asked, studies = asked_seeds(evidence.project.intent), _studies(evidence)
+    if asked is None or any(body["state"] in {"completed", "failed"} for body in studies.values()):
         return None
+    if under_way := next((name for name, body in studies.items() if body["state"] in ACTIVE), None):
+        watched = {"study_id": under_way, "wait_seconds": 50}
+        return Option(call=NextCall(tool="tuning_status", arguments=watched, why="the configuration is being repeated"))
     seeds, seconds = min(max(asked.number or USUAL_SEEDS, MIN_SEEDS), MAX_SEEDS), seconds_a_trial(evidence)
     room = evidence.trials_left
     if seconds and evidence.seconds_left is not None:
@@ -45,11 +48,10 @@ def repeats_text(evidence: Records) -> str:
 
     Empty where there is none, and none was asked for.
     """
-    ended = [body["results"] for body in _studies(evidence) if body.get("results")]
-    alone = [one for one in ended if len(one["arms"]) == 1]
-    if alone:
-        return f"Repeated on other seeds: {alone[-1]['conclusion'].rstrip('.')}{_beside_goal(evidence, alone[-1])}."
-    asked = None if ended else asked_seeds(evidence.project.intent)
+    ended = [body["results"] for body in _studies(evidence).values() if body.get("results")]
+    if ended:
+        return f"Repeated on other seeds: {ended[-1]['conclusion'].rstrip('.')}{_beside_goal(evidence, ended[-1])}."
+    asked = asked_seeds(evidence.project.intent)
     return "" if asked is None else f"The intent asks for several seeds ({asked.words!r}): nothing was repeated."
 
 
@@ -63,10 +65,21 @@ def _beside_goal(evidence: Records, results: dict[str, Any]) -> str:
     return f"; {reached} of {len(values)} seeds reach the goal of {evidence.goal['target']:g}, and their mean {mean} it"
 
 
-def _studies(evidence: Records) -> list[dict[str, Any]]:
-    """Return the newest record of each ablation study of the present configuration, its reference."""
-    newest: dict[str, dict[str, Any]] = {}
-    for _, body in evidence.entries("ablation"):
-        newest[body["study_id"]] = {**newest.get(body["study_id"], {}), **body}
-    digest = evidence.config_digest
-    return [body for body in newest.values() if body.get("base_config_digest") == digest]
+def _studies(evidence: Records) -> dict[str, dict[str, Any]]:
+    """Return the studies without factors of the present configuration, on the data and code of its baseline."""
+    return {
+        name: body
+        for name, body in every_study(evidence, "ablation").items()
+        if body["base_config_digest"] == evidence.config_digest
+        and not body["search"]["ablation"]["factors"]
+        and _is_of_present(evidence, body)
+    }
+
+
+def _is_of_present(evidence: Records, body: dict[str, Any]) -> bool:
+    """Whether a study's runs had what planning fixed for the baseline: a release later the data may be others."""
+    first = next((line["run"] for line in body.get("trials") or [] if line.get("run")), None)
+    run, baseline = evidence.run(first) if first else None, evidence.baseline
+    if run is None or baseline is None:
+        return True
+    return run.directory.specification().expected == baseline.directory.specification().expected

@@ -11,10 +11,10 @@ ACTIVE = frozenset({"running", "confirming"})
 MAX_CHARACTERS = 160
 
 
-def every_study(evidence: Records) -> dict[str, dict[str, Any]]:
-    """Return the project's studies, by id in order: each one's ledger entries merged."""
+def every_study(evidence: Records, kind: str = "study") -> dict[str, dict[str, Any]]:
+    """Return the project's searches, or ablation studies, by id in order: each one's ledger entries merged."""
     found: dict[str, dict[str, Any]] = {}
-    for _, body in evidence.entries("study"):
+    for _, body in evidence.entries(kind):
         first = found.setdefault(body["study_id"], body)
         found[body["study_id"]] = first | body | {"base_config_digest": first.get("base_config_digest")}
     return found

@@ -6,7 +6,7 @@ import statistics
 from typing import Any
 
 import pytest
-from tests.worlds.flowers import NAME
+from tests.worlds.flowers import NAME, advance
 
 from trainwright.tools import projects
 from trainwright.tools.gates.evidence import Evidence
@@ -30,6 +30,8 @@ def test_what_is_asked_for_over_seeds_is_repeated_before_optimization_is_skipped
     call: Any = projects.project_status(workspace, NAME).next
     assert (call.tool, call.arguments["search"]) == ("start_tuning", {"ablation": {"factors": {}, "repeats": 3}})
     view = start_study(workspace, NAME, search=call.arguments["search"])
+    watching: Any = projects.project_status(workspace, NAME).next
+    assert (watching.tool, watching.arguments["study_id"]) == ("tuning_status", view.study_id)
     while not view.is_ended:
         view = study_status(workspace, view.study_id, 10)
     assert view.state == "completed", view.failure
@@ -46,6 +48,13 @@ def test_what_is_asked_for_over_seeds_is_repeated_before_optimization_is_skipped
     assert said_of(workspace).endswith(f", and their mean {mean} it.")
     after: Any = projects.project_status(workspace, NAME).next
     assert after.tool == "pass_gate"
+    with (workspace.path.parent / "code" / "iris.csv").open("a") as file:
+        file.write("5.05,3.45,1.65,0.45,0\n")
+    for stage in ("smoked", "planned", "trained", "based", "diagnosed"):
+        advance(workspace, stage)
+    assert said_of(workspace).endswith("nothing was repeated."), "on these data"
+    again: Any = projects.project_status(workspace, NAME).next
+    assert again.arguments == call.arguments
 
 
 def test_the_plan_says_which_call_repeats() -> None:
