@@ -13,15 +13,16 @@ MAX_GROUPS = 20
 LEAST_NAMES, MOST_NAMES = 0.3, 0.95
 """Share of the rows that have a name of their own where it is of things that come several times."""
 TIME = re.compile(r"time|date|zeit|datum|^(?:day|year|month|tag|jahr|monat)s?$", re.IGNORECASE)
-_EACH = r"\b(?:(?:for|in|of|per|by) (?:each|every|all)(?: of (?:the|its))?|per|by|je(?:de\w*)?|pro|für jede\w*|nach) "
+_EACH = r"\b(?:(?:each|every|jede\w*)(?: of (?:the|its))?|(?:for|in|of|per|by) all|per|by|je|pro|nach) (?:the )?"
+_JOINED = r"(?:,? (?:and|or|und|oder|sowie) |, )(?:(?:by|per|for)? ?(?:each|every|jede\w*) )?(?:the )?"
 _FIGURES = any_of(
-    r"errors?|accurac\w+|figures?|metrics?|mae|rmse|mape|f1|scores?|performance|results?|apart|separately|"
-    r"how (?:well|good)|fehler|genauigkeit|getrennt|einzeln"
+    r"errors?|accurac\w+|figures?|metrics?|mae|rmse|mape|r2|f1|(?:roc )?auc|precision|recall|dice|loss|scores?"
+    r"|performance|results?|apart|separately|how (?:well|good)|fehler|genauigkeit|getrennt|einzeln"
 )
 _SENTENCE = re.compile(r"[.;!?\n](?:\s|$)")
 
 
-def asked_groups(intent: str, columns: Iterable[dict[str, Any]], left_out: Iterable[str]) -> list[str]:
+def asked_groups(intent: str, columns: Iterable[dict[str, Any]], left_out: Iterable[str | None]) -> list[str]:
     """Return the columns of few values for each of which a sentence wants figures.
 
     Args:
@@ -31,13 +32,18 @@ def asked_groups(intent: str, columns: Iterable[dict[str, Any]], left_out: Itera
     few = [
         str(one["name"]) for one in columns if one["kind"] == "category" and 2 <= one.get("different", 0) <= MAX_GROUPS
     ]
+    named = {_words(name): name for name in few if name not in {*left_out}}
+    if not named:
+        return []
+    one = "|".join(sorted(named, key=len, reverse=True))
+    listed = re.compile(rf"{_EACH}(?:{one})\b(?:{_JOINED}(?:{one})\b)*", re.IGNORECASE)
     told = [part for part in _SENTENCE.split(intent) if _FIGURES.search(part)]
-    return [name for name in few if name not in {*left_out} and any(_names(part, name) for part in told)]
+    found = " ".join(match[0] for part in told for match in listed.finditer(part))
+    return [name for words, name in named.items() if re.search(rf"\b{words}\b", found, re.IGNORECASE)]
 
 
-def _names(text: str, column: str) -> bool:
-    words = r"[\s_-]?".join(map(re.escape, re.split(r"[\s_-]+", column)))
-    return re.search(rf"{_EACH}(?:the )?{words}\b", text, re.IGNORECASE) is not None
+def _words(column: str) -> str:
+    return r"[\s_-]?".join(map(re.escape, re.split(r"[\s_-]+", column)))
 
 
 def shared_names(columns: Iterable[dict[str, Any]], rows: int, left_out: Iterable[str]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterable
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
@@ -230,7 +231,7 @@ def _add_data(plan: Plan, reading: Reading, found: dict[str, Any]) -> None:
         told_by = {one: name for name in reading.targets for one in tells.get(name, []) if one not in reading.targets}
         data = {**({"split": reading.split} if reading.split else {}), **data}
         _leave_out_rows(plan, args, reading, found["data"])
-        _tell_groups(plan, reading, found["data"])
+        _tell_groups(plan, reading, found["data"], told_by)
         if reading.series is not None:
             args["series"] = reading.series
         elif reading.text is None and not {"features", "columns"} & args.keys():
@@ -257,9 +258,10 @@ def _add_data(plan: Plan, reading: Reading, found: dict[str, Any]) -> None:
         plan.config["metrics"] = [{"use": plan.goal.own} if plan.goal.own else plan.facts["metric"]]
 
 
-def _tell_groups(plan: Plan, reading: Reading, data: dict[str, Any]) -> None:
+def _tell_groups(plan: Plan, reading: Reading, data: dict[str, Any], told_by: Iterable[str]) -> None:
     """Have figures told for each group that the sentence names: no bound, so it closes no gate."""
-    names = asked_groups(plan.request.intent, data["columns"], reading.targets)
+    no_inputs = [*reading.targets, *reading.others, *told_by, (reading.split or {}).get("group")]
+    names = asked_groups(plan.request.intent, data["columns"], no_inputs)
     if names and reading.text is None and reading.series is None:
         plan.config.setdefault("evaluation_gate", {})["groups"] = {name: {} for name in names}
         listed = " and ".join(map(repr, names))

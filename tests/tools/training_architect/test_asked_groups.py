@@ -24,6 +24,8 @@ COLUMNS: list[dict[str, Any]] = [
         ("MAE of 2.3 on cars not seen. I want the error for each Origin apart.", ["Origin"]),
         ("accuracy per blood group", ["blood_group"]),
         ("Fehler je Origin", ["Origin"]),
+        ("AUC for each Origin and each blood group, and the inputs", ["Origin", "blood_group"]),
+        ("how good by blood group, weight and origin", ["blood_group"]),
         ("predict mpg by Origin and weight", []),
         ("the error for each Name", []),
         ("one car for each Origin. The error is small.", []),
