@@ -16,6 +16,7 @@ from trainwright.tools import projects
 from trainwright.tools.gates.checklist import load_checklist
 from trainwright.tools.gates.decide import evaluate_line
 from trainwright.tools.gates.evidence import Evidence
+from trainwright.tools.gates.final_words import _groups
 from trainwright.tools.gates.outcomes import CHECKS, CheckResult
 from trainwright.tools.gates.phases import Phase
 from trainwright.tools.gates.run_evidence import RunEvidence
@@ -364,6 +365,22 @@ def test_a_check_is_refused_on_bad_records(
     assert re.search(required, found.required), found
     assert found.next is not None
     assert found.next.tool == tool, found.next
+
+
+def test_groups_of_too_few_rows_close_nothing_and_are_named_and_all_are_told_at_the_end(evidence: Evidence) -> None:
+    parts = {name: {"rows": rows, "metrics": {"accuracy": value}}
+             for name, rows, value in (("plan=a", 5, 0.2), ("plan=b", 40, 0.9))}  # fmt: skip
+    splits = {name: {"metrics": {"accuracy": 0.8}, "slices": parts} for name in ("validation", "test")}
+    vars(evidence.export)["evaluation"] = RunEvaluated(run_id="export-1", splits=splits)
+    configured(evaluation_gate={"groups": {"plan": {"accuracy": 0.7}}})(evidence)
+    found = result(evidence, "finalization.bounds_kept")
+    assert (found.status, found.required) == ("passed", "plan=b accuracy >= 0.7")
+    few = "; not judged, of fewer than 20 rows: plan=a accuracy 0.2 on 5 rows"
+    assert found.measured == f"plan=b accuracy 0.9 on 40 rows{few}"
+    assert _groups(evidence) == "Of the test rows, accuracy in each part: plan=a 0.2 on 5, plan=b 0.9 on 40."
+    configured(evaluation_gate={"groups": {"plan": {}}})(evidence)
+    assert result(evidence, "finalization.bounds_kept").status == "not_applicable"
+    assert result(evidence, "planning.bounds_measured").status == "failed", "digits have no column of that name"
 
 
 def test_every_check_has_a_refusal_here() -> None:

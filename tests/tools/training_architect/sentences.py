@@ -90,6 +90,10 @@ def table(name: str) -> dict[str, Any]:
             "individual": 1 + np.arange(ROWS) // 4, "mode": 1 + np.arange(ROWS) % 4, "cost": draw.normal(90, 9, ROWS),
             "choice": (np.arange(ROWS) % 4 == 2).astype(int),
         },
+        "cars.csv": {
+            "name": [f"car {row % 300}" for row in range(ROWS)], "origin": draw.choice(["USA", "Japan"], ROWS),
+            "mpg": draw.normal(20, 4, ROWS),
+        },
         "queues.csv": {"team": draw.choice(["a", "b", "c"], ROWS), "urgency": draw.choice(["u", "v"], ROWS)},
     }  # fmt: skip
     if name == "book.txt":

@@ -400,3 +400,14 @@ def test_pictures_and_their_masks_are_no_two_classes():
     assert "'masks': 'scans/masks'" in refused.value.remedy
     found["data"]["classes"] = {"cells": 20, "dust": 20}
     assert read_task(request, found).task == "image_classification"
+
+
+@pytest.mark.requirement("ARCH-1", "PIPE-2")
+def test_a_plan_has_the_groups_and_says_of_the_names() -> None:
+    plan = plan_of("Predict mpg, MAE of 3, and the error for each origin apart", "cars.csv")
+    assert plan.config["evaluation_gate"] == {"groups": {"origin": {}}}
+    told = " ".join(plan.assumed)
+    assert "figures are told for each 'origin' too" in told
+    assert "'name' has 300 values in 400 rows" in told
+    leak = plan_of("Predict who survived, accuracy 0.8, and the accuracy for each sex and alive", "titanic.csv")
+    assert leak.config["evaluation_gate"] == {"groups": {"sex": {}}}, "alive is left out as a leak"
