@@ -18,7 +18,9 @@ TABLES = ("csv", "jsonl", "parquet", "orc", "arrow", "excel")
 """Sources of tables."""
 DOCUMENTS = frozenset({"", ".md", ".rst", ".txt", ".pdf", ".html", ".py", ".yaml", ".yml"})
 """Endings of what lies beside tables."""
-MAX_SHOWN = 4
+SAVED = ("state.json", "dataset_dict.json")
+"""What save_to_disk of Hugging Face's datasets writes into its folder, one of them."""
+MAX_SHOWN, HEAD_BYTES = 4, 1000
 
 
 def named_in(intent: str, root: Path) -> str | None:
@@ -55,7 +57,10 @@ def tables_in(root: Path, folder: str) -> tuple[dict[str, Any], str] | None:
     place = place_of(root, folder)
     if place is None or not place.is_dir() or not _is_inside(root, place):
         return None
+    if any((place / name).is_file() for name in SAVED):
+        return {"use": "arrow", "args": {"path": folder}}, f"{folder!r} is a data set written by save_to_disk"
     files = [name for name in files_under(place) if PurePosixPath(name).suffix.lower() not in DOCUMENTS]
+    files = [name for name in files if not _is_settings(place / name)]
     tables = sorted(name for name in files if "/" not in name and _source(name) in TABLES)
     if not tables or len(tables) < len(files):
         return None
@@ -110,6 +115,17 @@ def _some(names: list[str]) -> str:
 def _ending(name: str) -> str:
     bare = COMPRESSED.sub("", name)
     return PurePosixPath(bare).suffix + name[len(bare) :]
+
+
+def _is_settings(file: Path) -> bool:
+    """Return whether a file is of JSON and no list of rows: it lies beside the tables."""
+    if ".json" not in {one.lower() for one in file.suffixes}:
+        return False
+    try:
+        with unpacked(file) as stream:
+            return not stream.read(HEAD_BYTES).removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"[")
+    except (OSError, ValueError, *TORN):
+        return False  # reading says what is wrong with it
 
 
 def _source(name: str) -> str | None:

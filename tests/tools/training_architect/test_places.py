@@ -89,6 +89,26 @@ def test_a_split_that_the_call_names_stays_beside_files_that_are_named_for_one(t
     assert data == {"use": "csv", "args": {"path": ["shop/train.csv", "shop/test.csv"]}, "split": own["split"]}
 
 
+@pytest.mark.parametrize(
+    ("files", "data"),
+    [
+        (
+            {"data-0.arrow": "", "state.json": "{}", "dataset_info.json": "{}"},
+            {"use": "arrow", "args": {"path": "shop/"}},
+        ),
+        ({"cars.json": ' [{"x": 1}]'}, {"use": "jsonl", "args": {"path": "shop/cars.json"}}),
+        (
+            {"rows.csv": "x,y", "meta.json": '{"from": "a laboratory"}'},
+            {"use": "csv", "args": {"path": "shop/rows.csv"}},
+        ),
+    ],
+    ids=["save_to_disk", "a list of rows", "a table with settings"],
+)
+def test_of_json_a_list_is_a_table_and_an_object_lies_beside_it(tmp_path, files, data):
+    _laid(tmp_path / "shop", files)
+    assert read_request(intent="who buys again", data="shop/").located(tmp_path).data == data
+
+
 def test_a_folder_of_pictures_beside_a_table_is_one_of_pictures(tmp_path):
     _laid(tmp_path / "shop", {"cat/a.png": "", "labels.csv": "x,y"})
     data = read_request(intent="who buys again", data="shop/").located(tmp_path).data
