@@ -131,6 +131,20 @@ def seeds_interval(values: list[float], samples: int) -> tuple[float, tuple[floa
     return mean, (mean - half, mean + half)
 
 
+def seeds_in_words(metric: str, values: list[float], samples: int, source: str) -> str:
+    """Return mean, deviation and interval of a validation metric over seeds, and where the values come from.
+
+    Args:
+        values: as `seeds_interval` takes them, and `samples`.
+        source: `certified`, say.
+    """
+    mean, (low, high) = seeds_interval(values, samples)
+    return (
+        f"validation {metric} {mean:.4g} ± {statistics.stdev(values):.2g} (mean and deviation over {len(values)} "
+        f"seeds, {CONFIDENCE:.0%} interval of the mean {low:.4g} to {high:.4g}; {source})"
+    )
+
+
 def look_number(
     studies: list[dict[str, Any]], study_id: str, seeds: list[int], best: dict[str, Any] | None = None
 ) -> int:

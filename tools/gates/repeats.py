@@ -7,6 +7,8 @@ from typing import Any
 
 from trainwright.tools.answers import NextCall
 from trainwright.tools.gates.decision import Option
+from trainwright.tools.gates.exits import takes_best
+from trainwright.tools.gates.improvement import seeds_in_words
 from trainwright.tools.gates.records import Records
 from trainwright.tools.gates.searches import seconds_a_trial, time_in_words
 from trainwright.tools.gates.studies import ACTIVE, every_study
@@ -17,18 +19,20 @@ MIN_SEEDS, USUAL_SEEDS, MAX_SEEDS = 3, 5, 20
 
 
 def owed_repeats(evidence: Records) -> Option | None:
-    """Return the call that repeats the configuration on the seeds that the intent asks for; None once it has ended.
+    """Return the call that repeats the configuration on the seeds that the intent asks for; None once it is repeated.
 
-    None too where the limits leave too few runs: then nothing is proposed that would be refused.
+    So it is by the confirmation of a search too. None where the limits leave too few runs: it would be refused.
     """
     asked, studies = asked_seeds(evidence.project.intent), _studies(evidence)
     if asked is None or any(body["state"] in {"completed", "failed"} for body in studies.values()):
         return None
+    seeds = min(max(asked.number or USUAL_SEEDS, MIN_SEEDS), MAX_SEEDS)
+    if len(evidence.improvement[0].get("baseline", [])) >= (seeds if asked.number else MIN_SEEDS):
+        return None
     if under_way := next((name for name, body in studies.items() if body["state"] in ACTIVE), None):
         watched = {"study_id": under_way, "wait_seconds": 50}
         return Option(call=NextCall(tool="tuning_status", arguments=watched, why="the configuration is being repeated"))
-    seeds, seconds = min(max(asked.number or USUAL_SEEDS, MIN_SEEDS), MAX_SEEDS), seconds_a_trial(evidence)
-    room = evidence.trials_left
+    seconds, room = seconds_a_trial(evidence), evidence.trials_left
     if seconds and evidence.seconds_left is not None:
         room = min(room, int(evidence.seconds_left / seconds))
     if room < seeds:
@@ -44,25 +48,35 @@ def owed_repeats(evidence: Records) -> Option | None:
 
 
 def repeats_text(evidence: Records) -> str:
-    """Return mean and deviation over the seeds of the newest study of the configuration alone, or that none was made.
+    """Return mean and deviation over other seeds of what is released, or that it was not repeated.
 
-    Empty where there is none, and none was asked for.
+    By the newest study of the configuration alone, else by a search's confirmation. Empty where there is none, and none
+    was asked for.
     """
-    ended = [body["results"] for body in _studies(evidence).values() if body.get("results")]
-    if ended:
-        return f"Repeated on other seeds: {ended[-1]['conclusion'].rstrip('.')}{_beside_goal(evidence, ended[-1])}."
     asked = asked_seeds(evidence.project.intent)
+    ended = [body["results"] for body in _studies(evidence).values() if body.get("results")]
+    if ended and not takes_best(evidence):
+        found, values = str(ended[-1]["conclusion"]).rstrip("."), ended[-1]["arms"][0]["values"]
+        metric = ended[-1]["metric"]
+        return f"Repeated on other seeds: {found}{_beside_goal(evidence, metric, values)}."
+    confirmed = evidence.improvement[0]
+    values, metric = confirmed.get("best" if takes_best(evidence) else "baseline", []), evidence.goal_metric
+    if asked is not None and len(values) > 1:
+        samples = evidence.smoke.data.sizes.get("validation", 0) if evidence.smoke is not None else 0
+        source = "certified" if confirmed.get("certified") else "as the training processes reported"
+        found = seeds_in_words(metric, values, samples, source)
+        return f"Repeated on other seeds by the search: {found}{_beside_goal(evidence, metric, values)}."
     return "" if asked is None else f"The intent asks for several seeds ({asked.words!r}): nothing was repeated."
 
 
-def _beside_goal(evidence: Records, results: dict[str, Any]) -> str:
-    """Return how many seeds reach the goal, and whether their mean does; empty for a study in another metric."""
-    values = [value for value in results["arms"][0]["values"] if value is not None]
-    if results["metric"] != evidence.goal_metric or not values:
+def _beside_goal(evidence: Records, metric: str, values: list[float | None]) -> str:
+    """Return how many seeds reach the goal, and whether their mean does; empty in another metric."""
+    there = [value for value in values if value is not None]
+    if metric != evidence.goal_metric or not there:
         return ""
-    reached = sum(evidence.reaches_goal(value) for value in values)
-    mean = "reaches" if evidence.reaches_goal(statistics.fmean(values)) else "misses"
-    return f"; {reached} of {len(values)} seeds reach the goal of {evidence.goal['target']:g}, and their mean {mean} it"
+    reached = sum(evidence.reaches_goal(value) for value in there)
+    mean = "reaches" if evidence.reaches_goal(statistics.fmean(there)) else "misses"
+    return f"; {reached} of {len(there)} seeds reach the goal of {evidence.goal['target']:g}, and their mean {mean} it"
 
 
 def _studies(evidence: Records) -> dict[str, dict[str, Any]]:

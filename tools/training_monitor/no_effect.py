@@ -18,6 +18,7 @@ from trainwright.trainer.base.canonical import digest_json
 from trainwright.trainer.base.errors import TrainwrightError
 from trainwright.trainer.base.read_tracking import Memory
 from trainwright.trainer.config import flatten
+from trainwright.trainer.losses import LOSSES
 from trainwright.trainer.models import MODELS
 from trainwright.trainer.run import MetricStore, RunDirectory, RunKind
 from trainwright.trainer.run.conditions import Sample
@@ -72,9 +73,12 @@ def differing_keys(first: RunRecord, second: RunRecord) -> dict[str, tuple[Any, 
 
 
 def _settled(record: RunRecord) -> dict[str, Any]:
-    """Return a run's configuration by key, with what a built-in model's arguments are where they are left out."""
+    """Return a run's configuration by key, with what a built-in model's, or loss's, arguments are if left out."""
     values = record.config.model_dump(mode="json")
-    model = record.config.model
+    model, loss = record.config.model, record.config.loss
+    name, args = (loss, {}) if isinstance(loss, str) else (loss.use, loss.args)
+    if name in LOSSES:
+        values["loss"] = {"use": name, "args": LOSSES[name].model_validate(args).model_dump(mode="json")}
     if model is not None and model.use in MODELS:
         values["model"]["args"] = MODELS[model.use].model_validate(model.args).model_dump(mode="json")
     return flatten(values)

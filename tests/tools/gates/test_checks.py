@@ -17,8 +17,10 @@ from trainwright.tools.gates.checklist import load_checklist
 from trainwright.tools.gates.decide import evaluate_line
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.final_words import _groups
+from trainwright.tools.gates.improvement import compare
 from trainwright.tools.gates.outcomes import CHECKS, CheckResult
 from trainwright.tools.gates.phases import Phase
+from trainwright.tools.gates.repeats import owed_repeats, repeats_text
 from trainwright.tools.gates.run_evidence import RunEvidence
 from trainwright.tools.ledger.events import RunEvaluated
 from trainwright.tools.owner import Grant
@@ -381,6 +383,19 @@ def test_groups_of_too_few_rows_close_nothing_and_are_named_and_all_are_told_at_
     configured(evaluation_gate={"groups": {"plan": {}}})(evidence)
     assert result(evidence, "finalization.bounds_kept").status == "not_applicable"
     assert result(evidence, "planning.bounds_measured").status == "failed", "digits have no column of that name"
+
+
+def test_the_seeds_of_a_confirmation_answer_the_wish_for_as_many(evidence: Evidence) -> None:
+    found = compare([0.9, 0.92, 0.94], [0.91, 0.95, 0.96], "maximize")
+    found |= {"baseline": [0.9, 0.92, 0.94], "best": [0.91, 0.95, 0.96], "certified": True}
+    vars(evidence)["improvement"] = (found, [])
+    goal = evidence.goal["target"]
+    for asked in (3, 4):
+        evidence.project.intent = f"digits, mean and std over {asked} seeds"
+        assert (owed_repeats(evidence) is None) is (asked == 3)
+        told = repeats_text(evidence)
+        assert "by the search: validation accuracy 0.92 ± 0.02 (mean and deviation over 3 seeds, 95% interval" in told
+        assert f"certified); {sum(value >= goal for value in (0.9, 0.92, 0.94))} of 3 seeds reach the goal of" in told
 
 
 def test_every_check_has_a_refusal_here() -> None:

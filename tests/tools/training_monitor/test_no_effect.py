@@ -75,6 +75,7 @@ def test_a_seed_without_effect_is_told(trained):
             LOSSES,
             {"model": {"use": "mlp", "args": {"dropout": 0.1, "activation": "relu"}}},
         ),  # as it is where it is left out
+        (LOSSES, {"loss": {"use": "cross_entropy", "args": {"label_smoothing": 0.0}}}),
         (LOSSES, {"data": {"use": "digits", "split": {"folds": 3}}}),  # the first fold has the same rows
         (LOSSES, {"seed": 7, "kind": RunKind.REPLAY}),
         (LOSSES, {"seed": 7, "kind": RunKind.SMOKE}),

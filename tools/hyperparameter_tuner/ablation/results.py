@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.gates.evidence import Evidence
-from trainwright.tools.gates.improvement import resolution
+from trainwright.tools.gates.improvement import resolution, seeds_in_words
 from trainwright.tools.hyperparameter_tuner.trials import COMPLETED
 from trainwright.tools.ledger.events import TrialEnded
 from trainwright.trainer.run.evidence import Data
@@ -40,12 +40,13 @@ def results_of(
     estimable = [one for one in design.contrasts if all(own in whole for own, w in enumerate(one.weights) if w)]
     problem = _without_effect(arms[0])
     effects: list[dict[str, Any]] = []
+    samples = _samples(evidence, lines)
     if estimable and not problem:
         values = [arm["values"] if own in whole else [0.0] * repeats for own, arm in enumerate(arms)]
-        effects = estimate(estimable, values, _samples(evidence, lines))
+        effects = estimate(estimable, values, samples)
         for effect, contrast in zip(effects, estimable, strict=True):
             effect["verdict"] = _verdict(effect, contrast, arms, objective["direction"])
-    found = problem if design.contrasts or problem else _repeated(arms[0], objective["metric"], repeats)
+    found = problem if design.contrasts or problem else _repeated(arms[0], objective["metric"], samples)
     for arm in arms:
         del arm["weights"]  # compared, and not recorded: a seal holds them
     return {
@@ -86,21 +87,14 @@ def conclusion(effects: list[dict[str, Any]], design: Design, arms: list[dict[st
     return "; ".join(parts) + "."
 
 
-def _repeated(reference: dict[str, Any], metric: str, repeats: int) -> str:
-    """Return mean, deviation and Student's interval of one configuration over its seeds, in words."""
-    from scipy import stats
-
+def _repeated(reference: dict[str, Any], metric: str, samples: int) -> str:
+    """Return mean, deviation and interval of one configuration over its seeds, in words."""
     there = [value for value in reference["values"] if value is not None]
-    failed = f"; {repeats - len(there)} of {repeats} seeds failed" if len(there) < repeats else ""
+    seeds = len(reference["values"])
     if len(there) < 2:
-        return f"No deviation: {len(there)} of {repeats} seeds completed."
-    half = float(stats.t.ppf((1 + CONFIDENCE) / 2, len(there) - 1)) * reference["spread"] / math.sqrt(len(there))
-    mean = reference["mean"]
-    return (
-        f"validation {metric} {mean:.4g} ± {reference['spread']:.2g} (mean and deviation over {len(there)} seeds, "
-        f"{CONFIDENCE:.0%} interval of the mean {mean - half:.4g} to {mean + half:.4g}; best epochs, as the training "
-        f"processes reported){failed}."
-    )
+        return f"No deviation: {len(there)} of {seeds} seeds completed."
+    failed = f"; {seeds - len(there)} of {seeds} seeds failed" if len(there) < seeds else ""
+    return f"{seeds_in_words(metric, there, samples, 'best epochs, as the training processes reported')}{failed}."
 
 
 def _arm(evidence: Evidence, arm: Arm, lines: Sequence[TrialEnded]) -> dict[str, Any]:
