@@ -184,6 +184,11 @@ def resolution(values: list[float], samples: int) -> float:
     return 1.0 / samples if samples > 0 and all(whole) and largest <= 1.0 else FLOAT32 * largest
 
 
+def validation_rows(evidence: Records) -> int:
+    """Return the size of the validation split that planning fixed; 0 where it is unknown."""
+    return evidence.smoke.data.sizes.get("validation", 0) if evidence.smoke is not None else 0
+
+
 def measure_improvement(evidence: Records) -> tuple[dict[str, Any], list[str]]:
     """Compare the baseline's and the best configuration's repetitions by their sealed records.
 
@@ -216,7 +221,7 @@ def measure_improvement(evidence: Records) -> tuple[dict[str, Any], list[str]]:
     if problems:
         return {}, problems
     direction = str(evidence.project.goal["direction"])
-    samples = evidence.smoke.data.sizes.get("validation", 0) if evidence.smoke else 0
+    samples = validation_rows(evidence)
     studies = [body for _, body in evidence.entries("study")]
     look = look_number(studies, evidence.study.id if evidence.study else "", seeds, confirmation["best_parameters"])
     measured = compare(values["baseline"], values["best"], direction, samples=samples, look=look)

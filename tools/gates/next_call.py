@@ -18,6 +18,7 @@ from trainwright.tools.gates.decide import GateReport, evaluate
 from trainwright.tools.gates.decision import About, Facts, Option, decide
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.exits import baseline_value, exit_of, is_improved_below_goal, takes_best, verdict
+from trainwright.tools.gates.improvement import validation_rows
 from trainwright.tools.gates.later import later_call
 from trainwright.tools.gates.leak_prices import removal, unpriced
 from trainwright.tools.gates.outcomes import CheckResult
@@ -248,7 +249,7 @@ def _wish(evidence: Records) -> str:
 def _by_a_hair(evidence: Records) -> str:
     """Return by how little the baseline meets the goal where that is chance; empty where it is more, or unknown."""
     value, metric = baseline_value(evidence), evidence.goal_metric
-    rows = evidence.smoke.data.sizes.get("validation", 0) if evidence.smoke is not None else 0
+    rows = validation_rows(evidence)
     if value is None or metric not in SHARES or not rows or not 0 < value < 1:
         return ""
     margin = abs(value - float(evidence.goal["target"]))

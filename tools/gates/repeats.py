@@ -8,7 +8,7 @@ from typing import Any
 from trainwright.tools.answers import NextCall
 from trainwright.tools.gates.decision import Option
 from trainwright.tools.gates.exits import takes_best
-from trainwright.tools.gates.improvement import seeds_in_words
+from trainwright.tools.gates.improvement import seeds_in_words, validation_rows
 from trainwright.tools.gates.records import Records
 from trainwright.tools.gates.searches import seconds_a_trial, time_in_words
 from trainwright.tools.gates.studies import ACTIVE, every_study
@@ -62,9 +62,8 @@ def repeats_text(evidence: Records) -> str:
     confirmed = evidence.improvement[0]
     values, metric = confirmed.get("best" if takes_best(evidence) else "baseline", []), evidence.goal_metric
     if asked is not None and len(values) > 1:
-        samples = evidence.smoke.data.sizes.get("validation", 0) if evidence.smoke is not None else 0
         source = "certified" if confirmed.get("certified") else "as the training processes reported"
-        found = seeds_in_words(metric, values, samples, source)
+        found = seeds_in_words(metric, values, validation_rows(evidence), source)
         return f"Repeated on other seeds by the search: {found}{_beside_goal(evidence, metric, values)}."
     return "" if asked is None else f"The intent asks for several seeds ({asked.words!r}): nothing was repeated."
 
@@ -85,7 +84,7 @@ def _studies(evidence: Records) -> dict[str, dict[str, Any]]:
         name: body
         for name, body in every_study(evidence, "ablation").items()
         if body["base_config_digest"] == evidence.config_digest
-        and not body["search"]["ablation"]["factors"]
+        and not any(body["search"]["ablation"].get(name) for name in ("factors", "combinations"))
         and _is_of_present(evidence, body)
     }
 

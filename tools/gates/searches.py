@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from trainwright.tools.answers import NextCall
+from trainwright.tools.gates.ablated import space_to_confirm
 from trainwright.tools.gates.beside_rivals import baseline_outdone
 from trainwright.tools.gates.call_history import ignored
 from trainwright.tools.gates.cures import fixes_exhausted
@@ -26,8 +27,6 @@ from trainwright.trainer.run import RunKind
 
 MAX_REPEATS = 20
 USUAL_REPEATS = 3
-MAX_CONFIRMED = 3
-"""Keys of an ablation study's best arm that one search confirms."""
 FIRST_TRIALS = 10
 """Trials of a search that neither configuration, call nor intent describes."""
 ENOUGH_WITHIN_NOISE = 2
@@ -316,29 +315,12 @@ def proposed_search(evidence: Records) -> dict[str, Any]:
     search = evidence.config.search
     if search is not None:
         return search.as_asked() | {"trials": search.planned_trials}
-    if found := _ablated(evidence):
+    if found := space_to_confirm(evidence):
         return {"method": "grid", "trials": 2 ** len(found), "space": found}
     usual = _usual_space(evidence)
     own = _own_space(evidence) if ignored(evidence, list(usual)) else {}
     asked = asked_search(evidence.project.intent)
     return {"trials": (asked.trials if asked else None) or FIRST_TRIALS, "space": own or usual}
-
-
-def _ablated(evidence: Records) -> dict[str, Any]:
-    """Return the space between the present values and the best arm of the newest ablation study, where it is better."""
-    own: set[str] = set()
-    results: dict[str, Any] = {}
-    for _, body in evidence.entries("ablation"):
-        own |= {body["study_id"]} if body.get("base_config_digest") == evidence.config_digest else set()
-        results = body["results"] if body.get("results") and body["study_id"] in own else results
-    if not any(effect["verdict"] == "better" for effect in results.get("effects", [])):
-        return {}
-    best = max if results["direction"] == "maximize" else min
-    changes = best((arm for arm in results["arms"] if "mean" in arm), key=lambda arm: arm["mean"])["changes"]
-    present = flatten(evidence.config.model_dump(mode="json"))
-    space = {key: {"type": "categorical", "choices": [present.get(key), value]} for key, value in changes.items()}
-    is_plain = all(isinstance(value, int | float | str) for one in space.values() for value in one["choices"])
-    return space if is_plain and len(space) <= MAX_CONFIRMED else {}
 
 
 def _usual_space(evidence: Records) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import math
 from typing import Any
 
 from trainwright.tools.gates.figures import counted
-from trainwright.tools.gates.improvement import seeds_interval
+from trainwright.tools.gates.improvement import seeds_interval, validation_rows
 from trainwright.tools.gates.records import Records, RunRecords
 
 MAX_TIMES = 1000.0
@@ -51,7 +51,7 @@ def over_seeds(evidence: Records, side: str) -> dict[str, Any]:
     values = found.get(side, [])
     if len(values) < TWO_DIGITS or found.get("certified") is False:
         return {}
-    samples = evidence.smoke.data.sizes.get("validation", 0) if evidence.smoke is not None else 0
+    samples = validation_rows(evidence)
     mean, interval = seeds_interval(values, samples)
     return {"value": mean, "interval": list(interval), "of": f"{len(values)} seeds"}
 

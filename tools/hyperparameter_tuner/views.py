@@ -174,7 +174,7 @@ class StudyView(Answer):
     ended_by: dict[str, Any] | None = None
     """Why it asks for no more trials before its last one: a limit of its own or a rule, with the figures."""
     ablation: dict[str, Any] | None = None
-    """Of an ablation study: {design, seeds, conclusion, effects: [{effect, mean, low, high, p_holm, verdict}], …}."""
+    """Of an ablation study: {design, seeds, conclusion, best, effects: [{effect, mean, low, high, p_holm, …}], …}."""
     estimated_seconds: float | None = None
     """Time that is left: waves of trials and repetitions times the measured seconds of a run, less for pruning."""
 

@@ -385,7 +385,7 @@ def test_groups_of_too_few_rows_close_nothing_and_are_named_and_all_are_told_at_
     assert result(evidence, "planning.bounds_measured").status == "failed", "digits have no column of that name"
 
 
-def test_the_seeds_of_a_confirmation_answer_the_wish_for_as_many(evidence: Evidence) -> None:
+def test_the_seeds_of_a_confirmation_are_those_that_a_sentence_asks_for(evidence: Evidence) -> None:
     found = compare([0.9, 0.92, 0.94], [0.91, 0.95, 0.96], "maximize")
     found |= {"baseline": [0.9, 0.92, 0.94], "best": [0.91, 0.95, 0.96], "certified": True}
     vars(evidence)["improvement"] = (found, [])

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from scipy import stats
 
-from trainwright.tools.hyperparameter_tuner.ablation.design import design_of
+from trainwright.tools.gates.ablated import beside_best, told_beside_best
+from trainwright.tools.hyperparameter_tuner.ablation.design import combination_name, design_of
 from trainwright.tools.hyperparameter_tuner.ablation.results import estimate, holm
 from trainwright.tools.hyperparameter_tuner.ablation.section import AblationSection
 
@@ -35,6 +36,40 @@ def test_one_at_a_time_compares_every_level_with_the_reference_alone() -> None:
     design = design_of(AblationSection(factors={"a": [1, 2], "b": [None]}))
     assert [arm.changes for arm in design.arms] == [{}, {"a": 1}, {"a": 2}, {"b": None}]
     assert [one.weights for one in design.contrasts] == [(-1, 1, 0, 0), (-1, 0, 1, 0), (-1, 0, 0, 1)]
+
+
+@pytest.mark.requirement("TUNE-5")
+def test_combinations_stand_beside_the_levels() -> None:
+    design = design_of(AblationSection(factors={"a": [1]}, combinations=[{"a": 1, "b": 2}]))
+    assert [(arm.name, arm.changes) for arm in design.arms][1:] == [
+        ("a = 1", {"a": 1}),
+        ("a = 1, b = 2", {"a": 1, "b": 2}),
+    ]
+    assert [one.weights for one in design.contrasts] == [(-1, 1, 0), (-1, 0, 1)]
+
+
+def results_of_arms(*arms: tuple[dict[str, Any], list[float]], direction: str = "maximize") -> dict[str, Any]:
+    made = [{"name": combination_name(changes) or "reference", "changes": changes, "values": values,
+             "mean": statistics.fmean(values)} for changes, values in arms]  # fmt: skip
+    return {"direction": direction, "arms": made}
+
+
+@pytest.mark.requirement("TUNE-5")
+def test_of_configurations_that_the_noise_does_not_tell_apart_the_one_of_fewest_changes_is_named() -> None:
+    reference, norm = ({}, [0.88, 0.87, 0.89, 0.88]), ({"norm": True}, [0.978, 0.98, 0.979, 0.977])
+    both = {"shift": 2, "norm": True}, [0.98, 0.979, 0.98, 0.978]
+    told = told_beside_best(results_of_arms(reference, norm, both), 0)
+    assert told == (
+        "shift = 2, norm = true has the best mean (0.9792); behind it within the seeds' noise: norm = true (by "
+        "0.00075). norm = true is as good with fewer changes."
+    )
+    apart = both[0], [value + 0.01 for value in norm[1]]
+    told = told_beside_best(results_of_arms(reference, norm, apart), 0)
+    assert told.endswith("every other is behind it beyond the seeds' noise.")
+    flipped = [({**changes}, [1 - value for value in values]) for changes, values in (reference, norm, both)]
+    best, ((equal, behind),) = beside_best(results_of_arms(*flipped, direction="minimize"), 0)
+    assert (best["changes"], equal["changes"], behind) == (both[0], norm[0], pytest.approx(0.00075))
+    assert told_beside_best(results_of_arms(reference, norm), 0) == "", "the effect says it"
 
 
 @pytest.mark.requirement("TUNE-5")

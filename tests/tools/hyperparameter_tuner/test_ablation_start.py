@@ -55,6 +55,20 @@ def starts(workspace: Workspace, search: dict[str, Any]) -> None:
             "takes one alternative of each factor",
             {"factors": {RATE: [1e-3, 1e-4], DECAY: [0.3]}},
         ),
+        (
+            {"combinations": [{RATE: 1e-6, DECAY: 0.3}, {"seed": 7, DECAY: 0.3}]},
+            "is the present value",
+            {"factors": {}, "combinations": [{DECAY: 0.3}]},
+        ),
+        (
+            {
+                "factors": {RATE: [1e-3], DECAY: [0.3]},
+                "combinations": [{RATE: 1e-3, DECAY: 0.3}],
+                "design": "factorial",
+            },
+            "trains every combination of its factors",
+            {"factors": {RATE: [1e-3], DECAY: [0.3]}, "design": "factorial"},
+        ),
     ],
 )
 def test_a_study_that_does_not_fit_is_refused_and_the_remedy_starts(

@@ -46,7 +46,7 @@ def design_of(section: AblationSection) -> Design:
     Factors are taken by name: the ledger keeps no other order of them.
     """
     factors = dict(sorted(section.factors.items()))
-    return _one_at_a_time(factors) if section.design == ONE else _factorial(factors)
+    return _one_at_a_time(factors, section.combinations) if section.design == ONE else _factorial(factors)
 
 
 def level_name(key: str, level: Any) -> str:
@@ -54,9 +54,14 @@ def level_name(key: str, level: Any) -> str:
     return f"{key} = {json.dumps(level)}"
 
 
-def _one_at_a_time(factors: dict[str, list[Any]]) -> Design:
-    levels = [(key, level) for key, own in factors.items() for level in own]
-    arms = [Arm("reference", {}), *(Arm(level_name(key, level), {key: level}) for key, level in levels)]
+def combination_name(changes: dict[str, Any]) -> str:
+    """Return a combination of levels as it is named in tables: `optimizer.weight_decay = 0, loader.batch_size = 16`."""
+    return ", ".join(level_name(key, level) for key, level in changes.items())
+
+
+def _one_at_a_time(factors: dict[str, list[Any]], combinations: list[dict[str, Any]]) -> Design:
+    changed = [{key: level} for key, own in factors.items() for level in own] + combinations
+    arms = [Arm("reference", {}), *(Arm(combination_name(changes), changes) for changes in changed)]
     contrasts = [
         Contrast(arm.name, tuple(1.0 if place == own else 0.0 for place in range(1, len(arms))))
         for own, arm in enumerate(arms) if own
@@ -83,4 +88,4 @@ def _factorial(factors: dict[str, list[Any]]) -> Design:
 
 def _arm(factors: dict[str, list[Any]], bits: list[int]) -> Arm:
     changes = {key: own[0] for (key, own), bit in zip(factors.items(), bits, strict=True) if bit}
-    return Arm(", ".join(level_name(key, level) for key, level in changes.items()) or "reference", changes)
+    return Arm(combination_name(changes) or "reference", changes)

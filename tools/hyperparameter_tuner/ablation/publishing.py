@@ -26,9 +26,10 @@ from trainwright.tools.figures.style import (
     plain,
     save,
 )
+from trainwright.tools.gates.ablated import told_beside_best
 from trainwright.tools.gates.artifacts import digests_of, new_drafts, publish
 from trainwright.tools.gates.evidence import Evidence
-from trainwright.tools.gates.improvement import confirmation_seeds
+from trainwright.tools.gates.improvement import confirmation_seeds, validation_rows
 from trainwright.tools.hyperparameter_tuner.ablation.results import results_of
 from trainwright.tools.hyperparameter_tuner.ablation.section import AblationSearch, recorded_search
 from trainwright.tools.ledger.events import AblationChanged, TrialEnded
@@ -61,10 +62,11 @@ def publish_results(workspace: Workspace, study_id: str, lines: list[TrialEnded]
         seeds = study_seeds(study, search.ablation.repeats)
         results = results_of(evidence, search, study.objective, seeds, lines)
         others = earlier_results(evidence, study_id)
+        best = told_beside_best(results, validation_rows(evidence))
     folder = workspace.project_folder(study.project)
     with TemporaryDirectory(prefix="trainwright-") as name:  # drawing takes too long to hold the lock
         drawn = Path(name)
-        write_report(drawn / REPORT, ablation_report(study, search, results, lines, others))
+        write_report(drawn / REPORT, ablation_report(study, search, {**results, "best": best}, lines, others))
         if results["effects"]:
             forest_plot(results, drawn / PLOT)
         artifacts = digests_of(drawn)
@@ -175,13 +177,16 @@ def ablation_view(session: Session, workspace: Workspace, study: Study) -> dict[
     }
     if design.letters:
         found["letters"] = {letter: key for key, letter in design.letters.items()}
-    results = recorded_results(Evidence(session, workspace, study.project), study.id)
+    evidence = Evidence(session, workspace, study.project)
+    results = recorded_results(evidence, study.id)
     if results is None:
         return found
     ranked = sorted(results["effects"], key=lambda one: one["p_holm"])
     folder = workspace.project_folder(study.project)
+    beside = told_beside_best(results, validation_rows(evidence))
     found |= {
         "conclusion": results["conclusion"],
+        **({"best": beside} if beside else {}),
         "effects": [_shown(one) for one in ranked[:MAX_EFFECTS]],
         "report": str(folder / REPORT),
     }

@@ -7,7 +7,14 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError
 
-from trainwright.tools.hyperparameter_tuner.ablation.design import FULL, ONE, Design, design_of, level_name
+from trainwright.tools.hyperparameter_tuner.ablation.design import (
+    FULL,
+    ONE,
+    Design,
+    combination_name,
+    design_of,
+    level_name,
+)
 from trainwright.tools.hyperparameter_tuner.space import held_by
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.base.records import Closed
@@ -26,10 +33,20 @@ class AblationSection(Closed):
     """An ablation study: factors, each with the values that take the place of the present one."""
 
     factors: dict[str, Annotated[list[Any], Field(min_length=1, max_length=20)]]
-    """Dotted configuration key to alternative values; none: the configuration alone is repeated."""
+    """Dotted configuration key to alternative values."""
+    combinations: Annotated[
+        list[Annotated[dict[str, Any], Field(min_length=1)]], Field(max_length=20, default_factory=list)
+    ]
+    """Of several keys with one value each, trained beside the levels; with no factors either, the configuration alone
+    is repeated."""
     design: Literal["one_at_a_time", "factorial"] = "one_at_a_time"
     repeats: Annotated[int, Field(ge=3, le=20)] = 5
     """Seeds, drawn by the server, on which every arm is trained."""
+
+    @property
+    def is_repetition(self) -> bool:
+        """Whether nothing is changed: the configuration alone is repeated."""
+        return not self.factors and not self.combinations
 
 
 class AblationSearch(Closed):
@@ -77,13 +94,16 @@ def checked_ablation(search: dict[str, Any], base: dict[str, Any], project: str)
             the factors do not fit the design; the remedy is the same call put right.
     """
     asked = _read(search, base, project)
-    factors, problems, notes = _checked_factors(asked.ablation.factors, base)
-    section = asked.ablation.model_copy(update={"factors": factors})
+    seen: set[str] = set()
+    factors, problems, notes = _checked_factors(asked.ablation.factors, base, seen)
+    combinations = _checked_combinations(asked.ablation.combinations, base, seen, problems, notes)
+    section = asked.ablation.model_copy(update={"factors": factors, "combinations": combinations})
     if not problems and (text := _misfit(section)):
         problems, section = [text[0]], section.model_copy(update=text[1])
     right = asked.model_copy(update={KEY: section})
     if problems:
-        raise refusal("; ".join(problems), right if factors or not asked.ablation.factors else None, base, project)
+        left = right if len(right.design.arms) > 1 or asked.ablation.is_repetition else None
+        raise refusal("; ".join(problems), left, base, project)
     if right.runs > MAX_RUNS:
         raise refusal(f"The design takes {right.runs} runs; at most {MAX_RUNS}.", _smaller(right), base, project)
     for arm in right.design.arms:
@@ -145,13 +165,16 @@ def _read(search: dict[str, Any], base: dict[str, Any], project: str) -> Ablatio
 
 
 def _checked_factors(
-    factors: dict[str, list[Any]], base: dict[str, Any]
+    factors: dict[str, list[Any]], base: dict[str, Any], seen: set[str]
 ) -> tuple[dict[str, list[Any]], list[str], list[str]]:
-    """Return the factors by the keys that were meant, without what is wrong, the problems, and the notes."""
+    """Return the factors by the keys that were meant, without what is wrong, the problems, and the notes.
+
+    Args:
+        seen: the digests of the arms' configurations, which are added.
+    """
     found: dict[str, list[Any]] = {}
     problems: list[str] = []
     notes: list[str] = []
-    seen: set[str] = set()
     for key, levels in factors.items():
         for level in levels:
             (meant, value), problem, digest, said = _settled(key, level, base)
@@ -166,6 +189,31 @@ def _checked_factors(
                 seen.add(digest)
                 found[meant].append(value)
     return found, problems, notes
+
+
+def _checked_combinations(
+    asked: list[dict[str, Any]], base: dict[str, Any], seen: set[str], problems: list[str], notes: list[str]
+) -> list[dict[str, Any]]:
+    """Return the combinations by the keys that were meant, without what is wrong; add digests, problems and notes."""
+    found = []
+    for combination in asked:
+        settled = [_settled(key, level, base) for key, level in combination.items()]
+        problems += [problem for _, problem, _, _ in settled if problem]
+        notes += [note for *_, said in settled for note in said if note not in notes]
+        meant = {key: value for (key, value), *_ in settled if key is not None}
+        if not meant:
+            continue
+        try:
+            digest = config_digest(parse_config(apply_changes(base, meant)))
+        except ConfigurationError as error:
+            problems.append(f"The levels do not go together: {combination_name(meant)}: {error.message}")
+            continue
+        if digest in seen:
+            problems.append(f"`{combination_name(meant)}` is given twice.")
+            continue
+        seen.add(digest)
+        found.append(meant)
+    return found
 
 
 def _settled(key: str, level: Any, base: dict[str, Any]) -> tuple[tuple[str | None, Any], str, str, list[str]]:
@@ -207,6 +255,8 @@ def _misfit(section: AblationSection) -> tuple[str, dict[str, Any]] | None:
     several = [key for key, levels in section.factors.items() if len(levels) > 1]
     if section.design == ONE:
         return None
+    if section.combinations:
+        return f"A {section.design} design trains every combination of its factors by itself.", {"combinations": []}
     if several:
         text = f"A {section.design} design takes one alternative of each factor; `{several[0]}` has more."
         return text, {"design": ONE}

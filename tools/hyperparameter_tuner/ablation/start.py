@@ -16,6 +16,7 @@ from trainwright.tools.hyperparameter_tuner.ablation.section import (
     DOCUMENT,
     AblationSearch,
     checked_ablation,
+    recorded_search,
     refusal,
 )
 from trainwright.tools.hyperparameter_tuner.earlier_runs import depends_on_present
@@ -89,7 +90,7 @@ def _existing(evidence: Evidence, asked: AblationSearch, base: dict[str, Any], k
         return named
     for study in studies:
         is_of_base = study.base_config_digest == digest
-        same = study.search == asked.recorded() and is_of_base and study.state != "failed"
+        same = is_of_base and study.is_ablation and study.state != "failed" and recorded_search(study.search) == asked
         if same and (key is None or study.idempotency_key is None) and depends_on_present(evidence, study):
             return study
     return None
@@ -97,15 +98,16 @@ def _existing(evidence: Evidence, asked: AblationSearch, base: dict[str, Any], k
 
 def _require_use(evidence: Evidence, asked: AblationSearch, base: dict[str, Any]) -> None:
     """Refuse factors that the baseline reported as keys without effect: their runs would only repeat it."""
-    factors = asked.ablation.factors
-    unused = ignored(evidence, list(factors))
+    factors, combinations = asked.ablation.factors, asked.ablation.combinations
+    unused = ignored(evidence, list(dict.fromkeys(key for changed in (factors, *combinations) for key in changed)))
     if not unused:
         return
     left = {key: levels for key, levels in factors.items() if key not in unused}
-    section = asked.ablation.model_copy(update={"factors": left, "design": "one_at_a_time"})
+    whole = [one for one in combinations if not one.keys() & set(unused)]
+    section = asked.ablation.model_copy(update={"factors": left, "combinations": whole, "design": "one_at_a_time"})
     raise refusal(
         f"The run makes no use of {', '.join(unused)}: leaving it out changes nothing.",
-        asked.model_copy(update={"ablation": section}) if left else None,
+        asked.model_copy(update={"ablation": section}) if not section.is_repetition else None,
         base,
         evidence.name,
     )
