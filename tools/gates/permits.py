@@ -11,11 +11,13 @@ from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.next_call import opening
 from trainwright.tools.gates.phase_status import PhaseStatus, accepted_decisions, phase_status_of
 from trainwright.tools.gates.phases import PERMITTED, Phase, phase_that_permits
+from trainwright.tools.gates.planned_code import parts_of
 from trainwright.tools.gates.records import RunRecords
 from trainwright.tools.gates.releases import witnesses
 from trainwright.tools.gates.searches import proposed_search, reopening_call
 from trainwright.tools.workspace.records import latest_config
 from trainwright.trainer.base.errors import GateRefusedError
+from trainwright.trainer.config import TrainingConfig
 from trainwright.trainer.run import RunKind
 from trainwright.trainer.run.environment import digest_of_versions
 from trainwright.trainer.run.validation import Validation
@@ -70,6 +72,14 @@ def expected_digests(evidence: Evidence) -> dict[str, str]:
     if smoke is not None and smoke.imported:
         fixed["environment"] = digest_of_versions(smoke.environment.packages, smoke.imported)
     return fixed
+
+
+def planned_code(evidence: Evidence, config: TrainingConfig) -> dict[str, list[str]]:
+    """Return meaning and digest of each file that planning fixed, for a run that names other parts than the project."""
+    smoke = _witness(evidence, _planning(evidence))
+    if smoke is None or parts_of(config) == parts_of(evidence.config):
+        return {}
+    return {name: sorted(forms) for name, forms in smoke.code.forms().items()}
 
 
 def expected_packages(evidence: Evidence) -> list[str]:

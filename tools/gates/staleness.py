@@ -23,7 +23,7 @@ from trainwright.trainer.data.validation.changes import changes, loosened
 from trainwright.trainer.data.validation.expectations import read_expectations
 from trainwright.trainer.run import RunKind
 from trainwright.trainer.run.environment import engine_digest, installed_packages, startup_hooks
-from trainwright.trainer.run.evidence import Environment
+from trainwright.trainer.run.evidence import Code, Environment
 from trainwright.trainer.run.looked_at import Listing, Opened, OpenedFile
 from trainwright.trainer.run.validation import Validation
 from trainwright.trainer.user_code.import_record import meaning_of
@@ -155,16 +155,23 @@ def inherited(run: RunRecords, smoke: RunRecords) -> list[str]:
 
     Of files beside the samples (pretrained weights, a teacher) those that both name: a search may try others.
     """
-    by_meaning = run.code.meaning and smoke.code.meaning
     is_other = {
         "data": run.data.fingerprint != smoke.data.fingerprint,
-        "code": run.code.meaning != smoke.code.meaning if by_meaning else run.code.digest != smoke.code.digest,
+        "code": not _is_planned_code(run.code, smoke.code),
         "engine": run.code.engine_digest != smoke.code.engine_digest,
         "environment": _other_packages(run, smoke),
     }
     different = [name for name, is_so in is_other.items() if is_so]
     own, planned = run.data.files, smoke.data.files
     return different + [name for name in sorted(own.keys() & planned.keys()) if own[name] != planned[name]]
+
+
+def _is_planned_code(code: Code, planned: Code) -> bool:
+    """Whether a run imported the planned code, or none but files of it: another configuration names other ones."""
+    if (code.meaning and code.meaning == planned.meaning) or code.digest == planned.digest:
+        return True
+    forms = planned.forms()
+    return bool(code) and all(forms.get(name, set()) & own for name, own in code.forms().items())
 
 
 def _whole(values: dict[str, Any]) -> dict[str, Any]:

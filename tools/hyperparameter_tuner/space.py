@@ -30,7 +30,7 @@ from trainwright.trainer.objectives.sections import MEASURING
 RANGE: TypeAdapter[Range] = TypeAdapter(Range)
 OBJECTIVE_MEASURES = tuple(f"objective.{key}" for key in MEASURING)
 UNSEARCHABLE = (
-    "seed", "code_root", "data", "task.use", "target_scaling", "metrics", "returns", "training.device",
+    "seed", "code_root", "code_files", "data", "task.use", "target_scaling", "metrics", "returns", "training.device",
     "selection", "reproducibility", "search", "evaluation_gate", "deployment", "checkpoints", "logging", "monitoring",
     *OBJECTIVE_MEASURES,
 )  # fmt: skip

@@ -9,6 +9,7 @@ from sqlalchemy import select
 from trainwright.tools import ledger, limits
 from trainwright.tools.gates import permits
 from trainwright.tools.gates.evidence import Evidence
+from trainwright.tools.gates.planned_code import require_planned_code
 from trainwright.tools.gates.searches import proposed_call
 from trainwright.tools.hyperparameter_tuner.ablation.section import is_ablation
 from trainwright.tools.hyperparameter_tuner.ablation.start import start_ablation
@@ -78,6 +79,8 @@ def start_study(
             limits.require_room(session, workspace, row)
             section = checked_search(whole, wanted, project, given=search is not None)
             require_reported(evidence, config)
+            choices = [{key: one} for key, range_ in section.space.items() for one in getattr(range_, "choices", [])]
+            require_planned_code(evidence, choices, called="A search")
             own = section if study is None else SearchSection.model_validate(_going_on(study, section))
             notes += _notes(evidence, own, wanted, study)
             limits.require_trials(session, workspace, row, study.id if study else None, own.trials)

@@ -49,7 +49,9 @@ from trainwright.trainer.config.cross_rules import without_the_trainers
 from trainwright.trainer.config.merging import MergedConfig
 
 TEMPLATES = ("baseline", "tuning", "production")
-KEPT_BY_TEMPLATE = ("model", "data", "loss", "metrics", "task", "trainer", "returns", "code_root", "selection", "seed")
+KEPT_BY_TEMPLATE = (
+    "model", "data", "loss", "metrics", "task", "trainer", "returns", "code_root", "code_files", "selection", "seed",
+)  # fmt: skip
 """Keys that a project keeps when it starts again from another template: the task, not its training."""
 
 

@@ -17,7 +17,7 @@ from trainwright.trainer.data.remote.storage import database_place, scheme_of
 from trainwright.trainer.data.validation.expectations import read_expectations
 from trainwright.trainer.metrics.evaluate import require_own_name
 from trainwright.trainer.models.weights import weights_folder
-from trainwright.trainer.user_code.entries import entry_file
+from trainwright.trainer.user_code.entries import code_file, entry_file
 
 FOLDERS = ("images", "arrow")
 """Sources that read folders rather than files; chat reads either."""
@@ -96,6 +96,8 @@ def _check(key: str, value: str, config: TrainingConfig, code_root: Path) -> Non
             require_own_name(value.rpartition(":")[2], f"`{key}`")
     elif parts[:3] == ["data", "args", "path"] and config.data is not None and ":" not in config.data.use:
         _check_path(key, value, config.data.use, code_root)
+    elif parts[0] == "code_files":
+        code_file(value, code_root, key="code_files")
     elif key == "data.expectations":
         read_expectations(value, code_root)
     elif key == "data.args.url" and config.data is not None and config.data.use == "sql":

@@ -266,6 +266,7 @@ def _write(
         exemptions=owner.exempted_operations(session, workspace, project.name),
         source_run=str(source) if source else None,
         expected=_expected(expected, kept=_held_to(evidence, plan, RunKind(run.kind), bool(permit.get("is_short")))),
+        planned_code={} if plans_anew else permits.planned_code(evidence, plan.config),
         expected_packages=permits.expected_packages(evidence),
         validated_by=permits.validated_by(evidence),
         returns=plan.config.returns or permits.settled_returns(evidence),

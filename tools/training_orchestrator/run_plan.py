@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,6 +14,7 @@ from trainwright.tools.gates.leak_prices import changes_without_leak
 from trainwright.tools.gates.overlay import TEMPLATE, overlay_of
 from trainwright.tools.gates.phase_status import phase_status_of
 from trainwright.tools.gates.phases import LOOKING
+from trainwright.tools.gates.planned_code import require_planned_code
 from trainwright.tools.ledger.events import RunStarted
 from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.records import get_run, runs_of
@@ -25,11 +25,9 @@ from trainwright.trainer.config import (
     TrainingConfig,
     apply_changes,
     config_digest,
-    flatten,
     merge_changes,
     parse_config,
 )
-from trainwright.trainer.config.schema import FUNCTION
 from trainwright.trainer.run import RunKind, RunState
 
 KEPT = frozenset({RunKind.SMOKE, RunKind.BASELINE, RunKind.FINAL, RunKind.REPLAY, RunKind.EXPORT,
@@ -126,7 +124,8 @@ def _trained(evidence: Evidence, request: RunRequest) -> RunPlan:
         config = parse_config(apply_changes(values, changes))
     _check_alone(evidence.project, kind, config)
     _check_rows(evidence, kind, config, changes)
-    _check_code(evidence, kind, changes)
+    if kind in {RunKind.ABLATION, RunKind.TRIAL}:
+        require_planned_code(evidence, [changes], called=f"A run of kind {kind.value}")
     bound = SMOKE_STEPS if kind is RunKind.SMOKE and request.max_steps is None else request.max_steps
     source = get_run(evidence.session, request.source_run) if kind is RunKind.CURE and request.source_run else None
     overlay = changes if kind is RunKind.FINAL else {}
@@ -191,20 +190,6 @@ def _check_rows(evidence: Evidence, kind: RunKind, config: TrainingConfig, chang
             "reason=…), and then advance; compare_runs tells both baselines. What a leak is worth: "
             "start_training(kind='leak_price', finding=…).",
             details={"keys": other},
-        )
-
-
-def _check_code(evidence: Evidence, kind: RunKind, changes: dict[str, Any]) -> None:
-    """An ablation runs the planned code; the worker would find a new file, and name a gate that nothing re-opens."""
-    if kind is not RunKind.ABLATION or evidence.smoke is None:
-        return
-    named = [one for one in flatten(changes).values() if isinstance(one, str) and re.match(FUNCTION, one)]
-    if new := sorted({one.partition(":")[0].removeprefix("./") for one in named} - evidence.smoke.code.files.keys()):
-        raise ConflictError(
-            f"An ablation keeps the code that planning fixed, and {', '.join(new)} is new.",
-            remedy=f"Keep it as a configuration of its own: configure(project={evidence.name!r}, changes={{…}}, "
-            "reason=…), and then advance; compare_runs tells both baselines.",
-            details={"files": new},
         )
 
 

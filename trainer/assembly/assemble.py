@@ -46,7 +46,7 @@ from trainwright.trainer.run import RunDirectory, RunKind, RunSpecification
 from trainwright.trainer.strategies import divide_model
 from trainwright.trainer.supervision.stop import StopRequest
 from trainwright.trainer.user_code.context import Context
-from trainwright.trainer.user_code.entries import is_entry
+from trainwright.trainer.user_code.entries import import_files, is_entry
 from trainwright.trainer.user_code.guard import user_code
 
 
@@ -67,6 +67,7 @@ def assemble(
     apply_precision(config.training, device)
     seeding.seed_everything(config.seed)
     keeps_test = specification.kind in {RunKind.SMOKE, RunKind.EXPORT}  # to describe it, and to evaluate it
+    import_files(config.code_files, root)
     work = build_work(config, root, context, _first_looks(specification), keeps_test=keeps_test, building=building)
     built_state = kinds_of(context.state)
     require_validation(config, work)

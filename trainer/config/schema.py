@@ -301,6 +301,8 @@ class TrainingConfig(Section):
     seed: Seed = 42
     code_root: str = "."
     """Folder of the user's code and data, inside a root that the workspace's owner allowed."""
+    code_files: Annotated[list[str], Field(max_length=100)] = Field(default_factory=list)
+    """Further files of the user's code, which every run imports: variants that trials and ablations may name."""
     environment: EnvironmentSection | None = None
     model: Annotated[Entry, AfterValidator(with_arguments("model.use"))] | None = None
     adapter: AnyAdapter | None = None

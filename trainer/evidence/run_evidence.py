@@ -23,7 +23,7 @@ from trainwright.trainer.data.sections import SplitSection
 from trainwright.trainer.engine.session import Session
 from trainwright.trainer.run import RunSpecification
 from trainwright.trainer.run.environment import digest_of_versions
-from trainwright.trainer.run.evidence import BestEpoch, Environment, Resolved, Summary
+from trainwright.trainer.run.evidence import BestEpoch, Code, Environment, Resolved, Summary
 from trainwright.trainer.strategies.group import present
 from trainwright.trainer.supervision.sampling import SystemSampler, allowed_cores
 from trainwright.trainer.user_code.context import SEEDED
@@ -204,6 +204,14 @@ def expected_environment(specification: RunSpecification, environment: Environme
     if not specification.expected_packages:
         return environment.packages_digest or ""
     return digest_of_versions(environment.packages, specification.expected_packages)
+
+
+def found_code(specification: RunSpecification, code: Code) -> list[str | None]:
+    """Return the digests of the run's code; where other planned parts are named, planning's if each file is as then."""
+    planned = specification.planned_code
+    if planned and all(own.intersection(planned.get(name, [])) for name, own in code.forms().items()):
+        return [specification.expected.get("code")]
+    return [code.meaning, code.digest]
 
 
 def check_expected(

@@ -31,6 +31,7 @@ from trainwright.trainer.evidence.origin import origin_evidence
 from trainwright.trainer.evidence.run_evidence import (
     check_expected,
     expected_environment,
+    found_code,
     resolved_evidence,
     summary_evidence,
 )
@@ -251,7 +252,7 @@ def open_session(
     run.write_evidence(resolved_evidence(session))
     found: dict[str, list[str | None]] = {
         "data": [data.fingerprint],
-        "code": [code.meaning, code.digest],
+        "code": found_code(specification, code),
         "environment": [expected_environment(specification, environment)],
     }
     details: dict[str, Any] = {

@@ -232,6 +232,10 @@ class Code(Part, file="code"):
     engine_version: str | None = None
     engine_digest: str | None = None
 
+    def forms(self) -> dict[str, set[str]]:
+        """Return by which digests each file is known: of its bytes, and of its meaning where that is recorded."""
+        return {name: {digest, self.meanings.get(name, digest)} for name, digest in self.files.items()}
+
 
 class Imported(Part, file="imported"):
     """The distributions that the run imported."""

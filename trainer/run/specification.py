@@ -105,6 +105,9 @@ class RunSpecification(Closed):
     """Run directory of another run: that a replay repeats, or an export exports."""
     expected: dict[str, str] = Field(default_factory=dict)
     """Digests fixed by the planning gate (`data`, `code`, `environment`): the worker fails on a mismatch."""
+    planned_code: dict[str, list[str]] = Field(default_factory=dict)
+    """Digests of meaning and bytes of the files of code that planning fixed, where the configuration names other ones
+    than the project's: each that the run imports must be among them. Empty: it imports the same files."""
     expected_packages: list[str] = Field(default_factory=list)
     """Packages whose versions `environment` in `expected` covers: planning's smoke run imported them. Empty: all."""
     exemptions: list[str] = Field(default_factory=list)

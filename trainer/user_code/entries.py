@@ -6,7 +6,7 @@ import importlib
 import importlib.util
 import inspect
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from types import ModuleType
@@ -30,14 +30,15 @@ def entry_file(use: str, code_root: Path, *, key: str) -> Path:
             remedy='Write "module:callable" or "path/file.py:callable".',
         )
     try:
-        return _file_of(place, code_root, key=key)
+        return code_file(place, code_root, key=key)
     except ConfigurationError as error:
         meant = error.details.get("near")
         error.details["near"] = f"{meant}:{name}" if meant else None
         raise
 
 
-def _file_of(place: str, code_root: Path, *, key: str) -> Path:
+def code_file(place: str, code_root: Path, *, key: str) -> Path:
+    """Return a file of code by its path or its module's name, without importing it. Raises ConfigurationError."""
     if place.endswith(".py"):
         return confine(place, code_root, key=key)
     stem = place.replace(".", "/")
@@ -107,6 +108,19 @@ PRIVATE = "_user_"
 def is_entry(use: str) -> bool:
     """Return whether `use` names the user's code rather than a built-in."""
     return ":" in use
+
+
+def import_files(places: Iterable[str], code_root: Path) -> None:
+    """Import further files of the user's, so that they are part of the run's recorded code.
+
+    Raises:
+        ConfigurationError: not found, or outside the code root.
+        UserCodeError: an import raised or left the process.
+    """
+    for place in places:
+        file = code_file(place, code_root, key="code_files")
+        with user_code(f"Importing {place}", code_root):
+            _import(file, code_root)
 
 
 def resolve_entry(use: str, code_root: Path, *, key: str) -> Any:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from statistics import fmean
 from typing import Any
 
 import pytest
-from tests.worlds.flowers import NAME
+from tests.worlds.flowers import MODEL, NAME, advance, finish
 from tests.worlds.records import Script
 from tests.worlds.scripted import scripted
 
@@ -19,10 +20,12 @@ from trainwright.tools.gates.searches import proposed_search
 from trainwright.tools.hyperparameter_tuner import StudyView, start_study, study_status
 from trainwright.tools.ledger import append, entries
 from trainwright.tools.reports.model_card import _tried
+from trainwright.tools.training_orchestrator import start_run
 from trainwright.tools.verification import verify_workspace
 from trainwright.tools.workspace import Workspace
-from trainwright.trainer.base.errors import ConfigurationError
-from trainwright.trainer.run import RunSpecification
+from trainwright.trainer.base.errors import ConfigurationError, ConflictError
+from trainwright.trainer.run import RunKind, RunSpecification
+from trainwright.trainer.run.evidence import Code
 
 At = Callable[[str], Workspace]
 
@@ -46,6 +49,27 @@ def conducted(workspace: Workspace, ablation: dict[str, Any]) -> StudyView:
         view = study_status(workspace, study)
     assert view.state == "completed", view.failure
     return view
+
+
+@pytest.mark.requirement("TUNE-5", "PHASE-8")
+def test_variants_of_code_are_planned_once_and_then_levels(at: At) -> None:
+    workspace = at("diagnosed")
+    code = workspace.path.parent / "code"
+    (code / "wide.py").write_text(MODEL.replace("Net", "Wide").replace("16", "32"))
+    level = {"ablation": {"factors": {"model.use": ["wide.py:Wide"]}}}
+    choices = {"space": {"model.use": {"type": "categorical", "choices": ["flower_model.py:Net", "wide.py:Wide"]}}}
+    for search, called in ((level, "An ablation study"), (choices, "A search")):
+        with pytest.raises(ConflictError, match=f"{called} keeps the code that planning fixed, and wide.py is new"):
+            start_study(workspace, NAME, search=search)
+    with pytest.raises(ConfigurationError, match="wider"):
+        projects.configure(workspace, NAME, changes={"code_files": ["wider.py"]})
+    projects.configure(workspace, NAME, changes={"code_files": ["wide.py"]})
+    for stage in ("smoked", "planned", "trained", "based"):
+        advance(workspace, stage)
+    run = finish(workspace, start_run(workspace, NAME, RunKind.ABLATION, changes={"model.use": "wide.py:Wide"}).run_id)
+    assert run.state == "completed", run.failure
+    recorded = workspace.run_directory(NAME, run.run_id).part(Code).files
+    assert sorted(recorded) == ["wide.py"], "and the plan has it"
 
 
 @pytest.mark.long
@@ -74,7 +98,10 @@ def test_before_a_search_that_is_skipped_it_changes_no_decision(at: At) -> None:
 def test_what_an_ablation_study_found_better_is_confirmed_by_the_next_search(at: At) -> None:
     workspace = at("diagnosed")
     projects.configure(workspace, NAME, changes={"optimizer.learning_rate": 1e-7})
-    arms = [{"name": "reference", "changes": {}, "mean": 0.5}, {"name": RATE, "changes": {RATE: 0.01}, "mean": 0.9}]
+    found = {"reference": ({}, [0.5, 0.51, 0.49]), "rate": ({RATE: 0.01}, [0.9, 0.91, 0.9]),
+             "both": ({RATE: 0.01, WIDTH: 4}, [0.91, 0.9, 0.91])}  # fmt: skip
+    arms = [{"name": name, "changes": changes, "values": values, "mean": fmean(values)}
+            for name, (changes, values) in found.items()]  # fmt: skip
     results = {"effects": [{"verdict": "better"}], "arms": arms, "direction": "maximize"}
     with workspace.session() as session:
         evidence = Evidence(session, workspace, NAME)
@@ -87,7 +114,7 @@ def test_what_an_ablation_study_found_better_is_confirmed_by_the_next_search(at:
         "method": "grid",
         "trials": 2,
         "space": {RATE: {"type": "categorical", "choices": [1e-7, 0.01]}},
-    }
+    }, "the width gives nothing beyond the noise"
 
 
 @pytest.mark.long

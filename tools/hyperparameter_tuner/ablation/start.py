@@ -12,6 +12,7 @@ from trainwright.tools.gates.call_history import ignored
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.phase_status import phase_status_of
 from trainwright.tools.gates.phases import Phase
+from trainwright.tools.gates.planned_code import require_planned_code
 from trainwright.tools.hyperparameter_tuner.ablation.section import (
     DOCUMENT,
     AblationSearch,
@@ -42,7 +43,7 @@ def start_ablation(
         ConfigurationError: `checked_ablation`, or factors of which the runs make no use.
         GateRefusedError: the project has no baseline yet whose gate has passed.
         LimitReachedError: more runs, or by the baseline's time more seconds, than the limits leave.
-        ConflictError: the key names a search.
+        ConflictError: the key names a search, or a level code that planning has not seen.
     """
     with workspace.session() as session:
         evidence = Evidence(session, workspace, project)
@@ -53,6 +54,8 @@ def start_ablation(
             permits.permit(evidence, RunKind.ABLATION)
             if study is None:
                 _require_use(evidence, asked, base)
+                arms = [arm.changes for arm in asked.design.arms]
+                require_planned_code(evidence, arms, called="An ablation study")
             limits.require_room(session, workspace, evidence.project)
             limits.require_trials(session, workspace, evidence.project, study.id if study else None, asked.runs)
             _require_time(evidence, asked, study)
