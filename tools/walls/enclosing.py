@@ -116,6 +116,7 @@ class _Start:
                 os.write(self.writer, (NO_VIEW * self.in_view + said).encode())
             finally:
                 os._exit(1)
+        _pass_signals_on(child)
         return child
 
     def _hold(self) -> None:
@@ -213,12 +214,16 @@ def _forget(writer: int, *, keeps: bool) -> None:
             os.closerange(int(name), int(name) + 1)  # without an error for the listing's own
 
 
-def _waited_for(child: int, *, others: bool = False) -> int:
-    """Wait for a process, passing signals on, and return its exit status as a shell would say it."""
+def _pass_signals_on(child: int) -> None:
+    """Pass signals on from here on: the command may be told to end as soon as it has begun."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal sends it to the command as well
     signal.signal(signal.SIGQUIT, signal.SIG_IGN)
     for number in FORWARDED:
         signal.signal(number, lambda number, _: os.kill(child, number))
+
+
+def _waited_for(child: int, *, others: bool = False) -> int:
+    """Wait for a process, and return its exit status as a shell would say it."""
     while True:
         ended, status = os.waitpid(-1 if others else child, 0)
         if ended == child:
