@@ -40,6 +40,7 @@ def asked() -> None:
     app.close()
 
 
+@pytest.mark.long
 @pytest.mark.requirement("MCP-1")
 def test_a_call_waits_for_the_background_imports_and_has_all_of_them_after(tmp_path: Path) -> None:
     command = [sys.executable, "-P", "-c", body_of(asked), str(tmp_path / "workspace")]

@@ -10,6 +10,7 @@ pytestmark = pytest.mark.slow
 SLOW_RATE = {"optimizer": {"learning_rate": 1e-6}}
 
 
+@pytest.mark.long
 @pytest.mark.requirement("TRAIN-8", "TUNE-6", "MCP-5", "GATE-1", "DIAG-7")
 async def test_a_probe_answers_small_with_plots_and_a_call_that_applies_what_it_found(in_memory, iris, workspace):
     async with in_memory() as agent:

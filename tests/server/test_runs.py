@@ -89,6 +89,7 @@ BAD_CODE = {
 """What else it may do is in tests/trainer/user_code/test_user_code.py."""
 
 
+@pytest.mark.long
 @pytest.mark.requirement("MCP-3")
 async def test_whatever_user_code_does_the_agent_is_told_and_the_server_lives(in_memory, tmp_path, iris):
     """The projects run side by side; every failure comes with its cause and a remedy."""

@@ -97,6 +97,7 @@ async def test_a_wait_that_its_client_cancels_leaves_the_run_to_its_end(connecte
     assert "step 0 of 300" in lines or "of 300, loss " in lines, lines
 
 
+@pytest.mark.long
 @pytest.mark.slow
 async def test_a_client_that_gives_up_twice_after_the_same_time_is_answered_sooner_and_one_cancel_says_nothing(
     in_memory, brief, iris

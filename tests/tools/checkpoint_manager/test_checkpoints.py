@@ -72,6 +72,7 @@ def until_ended(workspace: Workspace, run_id: str) -> RunView:
     return view
 
 
+@pytest.mark.long
 @pytest.mark.requirement("CKPT-1", "CKPT-2")
 def test_every_checkpoint_is_listed_with_tags_metrics_and_whether_it_is_whole(finished: Finished) -> None:
     found = list_checkpoints(finished.workspace, finished.final.run_id, verify=True)

@@ -274,6 +274,7 @@ def await_step_of_slurm(job: subprocess.Popen[bytes], notes: Path) -> int:
     return step.pid
 
 
+@pytest.mark.long
 def test_a_job_that_cannot_go_on_says_why_and_keeps_its_workspace(rendered: Path) -> None:
     keep = rendered / "keep"
     (rendered / "code" / "iris.csv").unlink()

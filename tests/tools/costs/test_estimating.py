@@ -101,6 +101,7 @@ def test_a_record_that_was_edited_measures_nothing(at: At) -> None:
         asked(workspace)
 
 
+@pytest.mark.long
 def test_without_a_run_the_work_is_counted_and_a_probe_is_proposed(at: At) -> None:
     workspace = at("created")
     price_file(

@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.variants import variants
 from tests.worlds.engine_client import install
 from tests.worlds.environments import make_environment, pretend, site_of
 from tests.worlds.flowers import finish
@@ -158,7 +157,8 @@ def bits(run: RunDirectory) -> list[Any]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("engine", variants(ENGINES, quick=["docker"]))
+@pytest.mark.long
+@pytest.mark.parametrize("engine", ENGINES)
 def test_a_project_goes_through_its_gates_in_an_image_and_is_stopped_killed_and_resumed_there_to_the_bit(
     lab: Lab, engine: str
 ) -> None:

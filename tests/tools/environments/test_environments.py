@@ -77,6 +77,7 @@ def code(workspace, made):
     return root
 
 
+@pytest.mark.long
 def test_an_overlay_holds_what_the_environment_lacks_and_is_made_once(workspace, code, made):
     before = digest_of(made)
     runtime = runtime_of(workspace, config_with(python=".venv"), code)
@@ -278,6 +279,7 @@ def test_another_environment_is_another_configuration(workspace, code):
     assert "environment.python" in changed
 
 
+@pytest.mark.long
 def test_a_package_that_the_environment_gains_gives_it_another_overlay(workspace, code, tmp_path):
     folder = code / "growing"
     make_environment(folder, "torch", "numpy")
@@ -356,6 +358,7 @@ def test_an_environment_that_is_active_may_be_used_wherever_it_lies(made, tmp_pa
     assert found.section.named == {"python": f"{made}/bin/python"}
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_doctor_tells_what_a_folders_environment_has_and_gets(workspace, code, made):
     found = {one.name: one for one in examine_project(code, workspace.path)}

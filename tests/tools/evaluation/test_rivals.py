@@ -140,6 +140,7 @@ def refer(evaluated: Evaluated, name: str) -> str:
     return f"rules.py:{name}"
 
 
+@pytest.mark.long
 def test_a_reference_of_the_users_is_compared_on_the_same_rows(evaluated: Evaluated) -> None:
     room, name = evaluated.room, refer(evaluated, "predict")
     found = evaluated.evaluation()

@@ -81,6 +81,7 @@ def varied(evaluated: Evaluated, *names: str) -> Any:
     return evaluated.evaluation()
 
 
+@pytest.mark.long
 def test_variants_are_evaluated_apart_on_the_same_validation_rows(evaluated: Evaluated) -> None:
     found = varied(evaluated, "fp16", "int8")
     assert found.problem == ""

@@ -114,6 +114,7 @@ def test_a_study_in_parts_and_in_any_order_within_a_wave_has_the_same_trials(met
     assert conducted(search_of(method, trials, width), part, seed=2) == list(whole)
 
 
+@pytest.mark.long
 @pytest.mark.requirement("TUNE-1", "TUNE-3")
 def test_another_process_suggests_the_same_from_the_same_tables() -> None:
     """The last trials of every method: those that a model of the earlier ones suggests."""

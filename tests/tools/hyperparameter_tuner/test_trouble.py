@@ -63,6 +63,7 @@ def test_a_study_whose_trials_all_fail_ends_with_the_cause_and_one_whose_first_f
     assert remedy in view.failure["remedy"]
 
 
+@pytest.mark.long
 @pytest.mark.requirement("TUNE-5", "TRAIN-10")
 def test_a_stopped_study_goes_on_with_the_run_it_left(workspace: Workspace, make_project: Callable[..., str]) -> None:
     make_project(workspace, training={"epochs": 60})

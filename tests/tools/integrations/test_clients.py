@@ -67,6 +67,7 @@ def benchmark() -> Iterator[tuple[Any, Any]]:
         yield importlib.import_module("programs"), importlib.import_module("clients")
 
 
+@pytest.mark.long
 def test_the_page_of_the_client_runs_in_node_as_it_stands(
     benchmark: tuple[Any, Any], model_of: Any, service_of: Callable[[str], Service], tmp_path: Path
 ) -> None:

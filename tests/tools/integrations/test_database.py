@@ -125,6 +125,7 @@ def test_a_number_that_is_another_programs_is_an_error(emptied: Database, tmp_pa
     assert recorded(emptied) == ["1|final-1", "|final-9"]
 
 
+@pytest.mark.long
 def test_a_run_of_another_project_is_not_taken_for_ours(model_of: Any, emptied: Database, tmp_path: Path) -> None:
     assert emptied.psql(seed_of(project_of(tmp_path / "shop", "one"), tmp_path / "1")).returncode == 0
     done = emptied.psql(seed_of(model_of("table")[0], tmp_path / "2"))

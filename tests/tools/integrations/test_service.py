@@ -266,6 +266,7 @@ def test_limits_refuse_without_a_prediction(limited: Service) -> None:
     assert limited.client.get("/health").status_code == 200, "the limit is on predictions"
 
 
+@pytest.mark.long
 def test_a_stop_answers_what_is_under_way_and_writes_the_drift_log(limited: Service) -> None:
     secret = "called about the hidden garden"
     limited.client.headers["authorization"] = f"Bearer {KEY}"

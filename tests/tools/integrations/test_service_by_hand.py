@@ -50,6 +50,7 @@ def text_model(folder: Path) -> Path:
     return folder
 
 
+@pytest.mark.long
 def test_numbers_and_texts_that_no_program_takes_are_refused_with_their_field(tmp_path: Path) -> None:
     large = 10**400
     deploy(write_model(tmp_path / "array" / "final_model", {}, NPZ), tmp_path / "of-array", ["service"])

@@ -165,6 +165,7 @@ def slowed(model: Any, size: int = 700) -> Any:
     return model
 
 
+@pytest.mark.long
 def test_the_end_of_the_service_ends_what_is_being_written(tmp_path: Path) -> None:
     """Sixteen rows of a slow program would go on until the request's 25 seconds are over."""
     files = {"schema_json": WRITES, "predict_py": assembled("prompt", "written", "")}

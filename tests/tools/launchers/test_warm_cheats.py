@@ -61,6 +61,7 @@ def impostor() -> Iterator[Any]:
         one.wait()
 
 
+@pytest.mark.long
 @pytest.mark.requirement("GATE-3", "GATE-5")
 def test_an_impostor_on_the_warm_processs_socket_gets_neither_run_nor_key(
     own: Local, tmp_path: Path, impostor: Any, monkeypatch: pytest.MonkeyPatch

@@ -216,6 +216,7 @@ def test_a_copy_that_cannot_be_written_undoes_no_decision_and_is_continued_later
     assert verify_workspace(workspace.path).findings == []
 
 
+@pytest.mark.long
 @pytest.mark.requirement("GATE-3")
 def test_two_servers_append_to_one_chain_and_continue_one_copy_in_order(workspace: Workspace) -> None:
     command = [sys.executable, "-P", "-c", body_of(append_entries), str(workspace.path)]

@@ -24,6 +24,7 @@ def said_of(workspace: Any) -> str:
         return repeats_text(Evidence(session, workspace, NAME, inspection=Look()))
 
 
+@pytest.mark.long
 def test_what_is_asked_for_over_seeds_is_repeated_before_optimization_is_skipped(created_with: Any) -> None:
     workspace = created_with("diagnosed", intent="tell irises apart; mean and std over 3 seeds")
     assert said_of(workspace) == "The intent asks for several seeds ('over 3 seeds'): nothing was repeated."

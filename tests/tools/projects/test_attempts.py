@@ -89,8 +89,8 @@ def leaks_found(run: RunEvidence) -> list[Verdict]:
     ("first_rate", "goal", "gain"),
     [
         (0.5, GOAL, "none told: {} had boat.leak_target in its data, which was taken out since"),
-        (0.25, GOAL, "+0.0000 ({} 0.83, the final run 0.83)"),
-        (0.25, FALLING, "+0.0150 ({} 0.125, the final run 0.11)"),
+        pytest.param(0.25, GOAL, "+0.0000 ({} 0.83, the final run 0.83)", marks=pytest.mark.long),
+        pytest.param(0.25, FALLING, "+0.0150 ({} 0.125, the final run 0.11)", marks=pytest.mark.long),
         (0.05, FALLING, "-0.0050 ({} 0.105, the final run 0.11)"),
     ],
 )

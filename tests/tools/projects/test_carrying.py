@@ -85,6 +85,7 @@ def test_too_few_steps_are_made_as_many_as_carry_the_plan_over(at: At, other_num
     assert status(workspace).phase == "optimization"
 
 
+@pytest.mark.long
 @pytest.mark.requirement("PHASE-8", "REPRO-3")
 def test_a_replay_of_an_earlier_plans_baseline_says_beforehand_that_it_opens_no_gate(at: At) -> None:
     workspace = at("diagnosed")

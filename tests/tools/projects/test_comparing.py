@@ -68,6 +68,7 @@ def test_fewer_than_two_are_refused_with_the_kinds_that_there_are(at, repeated):
         projects.compare_runs(workspace)
 
 
+@pytest.mark.long
 def test_more_keys_than_fit_are_counted(at, repeated, monkeypatch):
     workspace = at(repeated)
     other = start_run(workspace, NAME, RunKind.SMOKE, max_steps=3, idempotency_key="other", changes={

@@ -114,6 +114,7 @@ def build(config, context):
 """
 
 
+@pytest.mark.long
 @pytest.mark.requirement("DIAG-3", "PHASE-10")
 def test_an_alert_that_no_key_can_cure_is_the_owners_to_accept(tmp_path: Path) -> None:
     workspace = Workspace.open(tmp_path / "workspace")

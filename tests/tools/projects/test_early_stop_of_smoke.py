@@ -39,6 +39,7 @@ def test_the_next_call_starts_it_anew_and_not_again(at: At) -> None:
     assert "fixed the rows" in call.why
 
 
+@pytest.mark.long
 def test_one_that_was_resumed_all_the_same_is_repeated_and_the_gate_opens(at: At) -> None:
     workspace = at("created")
     run_id = stopped_early(workspace)

@@ -65,6 +65,7 @@ def to_finalization(workspace: Workspace, run: Any = finish) -> None:
     projects.pass_gate(workspace, NAME, "optimization")
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.requirement("GATE-1", "GATE-2", "PHASE-6")

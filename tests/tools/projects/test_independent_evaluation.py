@@ -170,6 +170,7 @@ def test_a_model_that_reads_labels_from_the_callers_stack_closes_the_gate_with_b
     assert verify_workspace(workspace.path).problems == []
 
 
+@pytest.mark.long
 @pytest.mark.requirement("GATE-6", "GATE-1")
 def test_an_export_that_learned_the_test_rows_by_heart_differs_from_the_program_that_training_left(
     planned: Callable[..., Workspace],
@@ -252,6 +253,7 @@ def test_a_function_of_the_users_is_computed_of_the_programs_outputs_in_a_proces
     assert verify_workspace(workspace.path).problems == []
 
 
+@pytest.mark.long
 @pytest.mark.requirement("GATE-6", "GATE-5", "GATE-1")
 def test_a_function_puts_no_value_under_a_certified_name_and_none_of_the_process_that_it_knows_itself_in(
     planned: Callable[..., Workspace], monkeypatch: pytest.MonkeyPatch

@@ -103,6 +103,7 @@ def test_a_lost_database_is_never_taken_for_a_new_workspace_and_is_rebuilt_from_
     assert (found.finished, found.release, len(found.runs)) == (True, 1, 4)
 
 
+@pytest.mark.long
 @pytest.mark.requirement("GATE-3", "GATE-5")
 def test_what_is_missing_or_damaged_in_the_plain_ledgers_is_named_by_the_command_and_by_verify(at: At) -> None:
     workspace = at("planned")

@@ -106,6 +106,7 @@ def test_a_data_set_swapped_under_a_plan_closes_it_and_is_named_as_another_one(a
     assert "another data set, which compares with no earlier result" in measured(answer, "planning.data_fingerprinted")
 
 
+@pytest.mark.long
 @pytest.mark.requirement("PHASE-2", "GATE-2", "GATE-7")
 def test_the_first_run_of_changes_is_tried_before_a_second_is_launched(at: At) -> None:
     workspace = at("diagnosed")

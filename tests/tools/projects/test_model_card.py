@@ -221,6 +221,7 @@ def fit(rows, targets):
 """
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.requirement("GATE-6", "PHASE-8")
 def test_a_reference_that_is_named_late_is_fitted_on_the_train_rows_and_opens_no_gate(at: At) -> None:

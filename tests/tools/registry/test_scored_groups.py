@@ -140,6 +140,7 @@ def test_what_cannot_be_told_of_a_file_is_refused(released: tuple[Workspace, Pat
         score_model(workspace, NAME, "known.csv")
 
 
+@pytest.mark.long
 def test_a_version_that_met_no_empty_cell_and_fewer_kinds_is_compared_by_the_columns_of_the_file(
     released: tuple[Workspace, Path],
 ) -> None:

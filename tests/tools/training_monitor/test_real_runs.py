@@ -154,6 +154,7 @@ SUGAR = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.requirement("DIAG-3", "PHASE-10")
 def test_unscaled_targets_that_are_learned_are_information_and_a_goal_that_is_met_is_deployed(train):
     run = train("unscaled", {**SUGAR, "optimizer": {"learning_rate": 1e-2}})
@@ -199,6 +200,7 @@ def test_a_saturated_sigmoid_has_vanishing_gradients(train):
     assert "vanishing_gradients" in ids(run)
 
 
+@pytest.mark.long
 @pytest.mark.requirement("DIAG-5")
 def test_a_real_run_on_the_cpu_is_never_called_inefficient(digits):
     found = assess(digits)
@@ -207,6 +209,7 @@ def test_a_real_run_on_the_cpu_is_never_called_inefficient(digits):
     assert "not applicable: no GPU was used" in diagnostic_report(digits, GOAL, [])
 
 
+@pytest.mark.long
 @pytest.mark.requirement("DIAG-6", "DIAG-7")
 def test_a_rate_far_too_low_stalls_and_underfits(train):
     run = train("stalled", {**DIGITS, "optimizer": {"learning_rate": 1e-9}, "training": {"epochs": 15}})

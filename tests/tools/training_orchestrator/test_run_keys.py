@@ -240,6 +240,7 @@ class Net(nn.Module):
 """
 
 
+@pytest.mark.long
 @pytest.mark.requirement("GATE-3", "TRAIN-10")
 def test_a_copy_of_the_worker_that_user_code_forks_writes_nothing_into_the_run(workspace: Workspace) -> None:
     (workspace.path.parent / "net.py").write_text(FORKS)

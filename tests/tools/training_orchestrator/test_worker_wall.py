@@ -119,6 +119,7 @@ def test_user_code_reaches_no_other_run_no_held_out_rows_no_database_no_key_and_
     assert done == {"its data", "a new file beside the code", "shared memory", "own temporary file"}, outcomes
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.usefixtures("warm_start")
 def test_where_the_workspace_lies_in_the_code_user_code_writes_what_is_there_but_for_what_others_run(
@@ -198,6 +199,7 @@ def test_without_the_wall_the_same_code_does_what_it_wants(place: Place) -> None
     assert verify_workspace(place.workspace.path).problems == []
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.usefixtures("warm_start")
 def test_code_that_writes_elsewhere_is_told_of_the_wall_and_the_setting_and_a_setting_lets_it(

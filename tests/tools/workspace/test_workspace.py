@@ -139,6 +139,7 @@ def open_workspace() -> None:
     Workspace.open(Path(sys.argv[1]))
 
 
+@pytest.mark.long
 def test_several_processes_may_make_one_workspace_at_the_same_time(tmp_path: Path) -> None:
     command = [sys.executable, "-P", "-c", body_of(open_workspace), str(tmp_path / "w")]
     makers = [subprocess.Popen(command) for _ in range(3)]

@@ -29,6 +29,7 @@ def load_rows() -> None:
     print(json.dumps([name for name in ("pandas", "pyarrow") if name in sys.modules]))
 
 
+@pytest.mark.long
 @pytest.mark.requirement("TRAIN-11")
 def test_a_table_and_texts_are_read_without_pandas(tmp_path: Path) -> None:
     table = {"path": "rows.csv", "target": "left"}

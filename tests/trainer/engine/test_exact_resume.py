@@ -264,7 +264,7 @@ def build(config, context):
 
 
 @pytest.mark.requirement("REPRO-6", "TRAIN-1")
-@pytest.mark.parametrize("way", variants(OWN_WAYS, quick=["collate draws", "gradients gathered over calls"]))
+@pytest.mark.parametrize("way", variants(OWN_WAYS, quick=["gradients gathered over calls"]))
 def test_what_user_code_does_in_its_own_way_is_resumed(
     way: str, tmp_path: Path, mine: str, assert_halted_ends_the_same: Any
 ) -> None:

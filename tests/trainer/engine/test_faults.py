@@ -117,6 +117,7 @@ def test_data_that_raises_in_the_middle_is_told_with_the_users_own_line(workers:
     assert {record.step for record in list_checkpoints(run)} >= {10}
 
 
+@pytest.mark.long
 @pytest.mark.requirement("TRAIN-10")
 def test_a_loader_worker_that_is_killed_ends_the_run_at_once_with_what_to_do(ended: Any) -> None:
     code = """
@@ -161,6 +162,7 @@ def test_a_batch_of_a_loader_worker_that_has_died_since_is_told_as_its_death() -
     assert known_failure(ConnectionResetError("reset by peer")) is None, "of another connection"
 
 
+@pytest.mark.long
 @pytest.mark.requirement("TRAIN-10", "REPRO-6")
 def test_a_clock_that_goes_back_changes_neither_the_run_nor_its_life(
     tmp_path: Any, digits: Any, make_run: Any, work: Any, recorded: Any

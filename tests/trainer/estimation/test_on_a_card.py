@@ -20,6 +20,7 @@ PEAK_MIB = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.requirement("ARCH-4")
 @pytest.mark.parametrize("name", variants(PEAK_MIB, quick=list(PEAK_MIB)[:1]))
 def test_the_estimate_for_a_gpu_is_near_the_peak_of_one_and_never_below(name: str, tmp_path: Path) -> None:

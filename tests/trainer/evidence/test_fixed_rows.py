@@ -267,6 +267,7 @@ def test_of_the_train_split_the_counts_are_kept_that_a_loss_weighs_by(
     assert run.part(FixedRows).train_counts == counts
 
 
+@pytest.mark.long
 def test_a_hanging_data_set_fails_the_run_once_and_in_time(smoke: Smoke) -> None:
     code = """
 import time
@@ -344,11 +345,13 @@ def test_an_answer_is_read_though_its_writer_has_ended_by_the_time_that_it_is_as
     assert fork.Fork(pid, reading, going).answer(StopRequest(tmp_path / "stop")) == ({"rows": 1}, 0)
 
 
+@pytest.mark.long
 def test_of_several_processes_the_first_fixes_the_rows(smoke: Smoke) -> None:
     run = smoke(SEVERAL.replace("SAMPLE", "(x, row % 2)"), {"distributed": {"processes": 2}})
     assert validation_of(run).rows == 7
 
 
+@pytest.mark.long
 def test_a_resumed_smoke_run_keeps_its_rows(tmp_path: Path, make_run: Any, work: Any, digits: dict[str, Any]) -> None:
     run = make_run(tmp_path / "run", digits, kind=RunKind.SMOKE, max_steps=2)
     assert work(run) == 0

@@ -51,6 +51,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory, root: Path, make_run: Any, w
     return run
 
 
+@pytest.mark.long
 def test_its_steps_are_the_runs_records(whole: RunDirectory) -> None:
     summary, data = whole.evidence("summary"), whole.evidence("data")
     assert summary is not None

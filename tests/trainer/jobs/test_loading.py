@@ -158,6 +158,7 @@ class Sum(nn.Module):
 """
 
 
+@pytest.mark.long
 def test_inputs_and_outputs_that_share_memory_are_compared_as_others_are(
     root: Path, open_session: Any, tmp_path: Path
 ) -> None:

@@ -31,6 +31,7 @@ def action(output):
 """
 
 
+@pytest.mark.long
 def test_a_policy_answers_observations_of_its_episodes_in_the_users_words(tmp_path: Path, open_session: Any) -> None:
     (tmp_path / "pole.py").write_text(CODE_OF_POLICY)
     data = CONFIG["data"] | {"present": "pole.py:action"}

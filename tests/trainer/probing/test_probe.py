@@ -127,6 +127,7 @@ def test_a_loss_that_never_falls_gives_no_suggestion() -> None:
     assert "did not fall" in rates.suggestion(flat)["why"]
 
 
+@pytest.mark.long
 @pytest.mark.requirement("TUNE-6", "TRAIN-8")
 def test_memory_that_runs_out_at_one_size_ends_the_search_and_not_the_run(tmp_path: Path, open_session: Any) -> None:
     (tmp_path / "wide.py").write_text(WIDE)

@@ -113,6 +113,7 @@ def draw_at_import() -> None:
     print(json.dumps([after == again, kept, tf.config.experimental.is_deterministic]))
 
 
+@pytest.mark.long
 def test_it_is_deterministic_keeps_its_loader_and_has_the_runs_seed_again_after_the_data_were_built(
     tmp_path: Path,
 ) -> None:

@@ -129,6 +129,7 @@ def test_a_stream_is_shared_row_by_row(group_run: Any) -> None:
     assert ours["final"]["loss"] == pytest.approx(theirs["final"]["loss"], rel=1e-6)
 
 
+@pytest.mark.long
 @pytest.mark.requirement("TRAIN-6")
 def test_more_processes_than_cores_are_told(group_run: Any, monkeypatch: Any) -> None:
     from trainwright.trainer.strategies import parallel

@@ -122,6 +122,7 @@ def test_a_stop_is_heard_at_every_stage_and_leaves_no_process(stage: str, at_wor
         assert "it was asked to stop (requested) and could not do so in order" in seen.failure.message
 
 
+@pytest.mark.long
 @pytest.mark.requirement("TRAIN-10", "REPRO-6", "CKPT-2")
 def test_a_validation_that_was_left_is_made_whole_by_the_resumed_run_with_the_same_bits(
     tmp_path: Path, make_run: Any, begin: Any, work: Any, mine: str

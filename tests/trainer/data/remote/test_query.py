@@ -217,6 +217,7 @@ def test_a_query_that_writes_in_disguise_is_refused_by_the_transaction(
     assert len(rows_of(tmp_path, url_env="CHURN_DB_URL", table="churn")) == 500
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.requirement("TRAIN-1")
 def test_a_database_that_goes_away_in_the_middle_leaves_nothing_half_done(

@@ -71,6 +71,7 @@ def test_trees_score_what_scikit_learn_says_on_the_validation_rows() -> None:
     assert found.told.startswith("gradient-boosted trees (scikit-learn's, not tuned: 100 iterations of ")
 
 
+@pytest.mark.long
 def test_as_many_iterations_and_leaves_as_suit_the_train_rows_nearly_reach_a_tuned_model() -> None:
     from sklearn.datasets import make_friedman1
     from sklearn.ensemble import HistGradientBoostingRegressor

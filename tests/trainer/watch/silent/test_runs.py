@@ -104,6 +104,7 @@ def run_of(
     return run
 
 
+@pytest.mark.long
 @pytest.mark.requirement("DIAG-11")
 def test_checks_change_no_bit_of_a_users_steps_or_of_validation(
     tmp_path: Path, make_run: Any, work: Any, recorded: Any
@@ -120,6 +121,7 @@ def test_checks_change_no_bit_of_a_users_steps_or_of_validation(
     assert first.data["losses"] == sorted(first.data["losses"], reverse=True)
 
 
+@pytest.mark.long
 @pytest.mark.requirement("DIAG-7")
 def test_the_rows_behind_a_spike_are_named(tmp_path: Path, make_run: Any, work: Any) -> None:
     run = run_of(tmp_path / "run", make_run, work, "spiked", optimizer={"name": "sgd", "learning_rate": 1e-6})
