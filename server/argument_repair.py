@@ -36,7 +36,7 @@ OTHER_NAMES = {
     "after_step": ("since_step", "step"),
     "max_steps": ("steps", "n_steps", "num_steps"),
     "metric": ("metrics", "key"),
-    "path": ("document", "file", "name", "doc"),
+    "path": ("document", "file", "name", "doc", "query", "question", "words", "topic", "key"),
     "ask_owner": ("ask", "owner", "request"),
     "hand_over": ("handover", "handoff", "hand_off"),
     "verify": ("check",),

@@ -67,6 +67,8 @@ def read_text(path: str) -> str:
 def resolve(path: str) -> str:
     """Return a document's path, for any form of it: a URI, from the repository's root, as another skill links to it.
 
+    Its bare name, where no other document has it: `ablation`.
+
     The path is looked up among the documents that exist, never joined to a folder, so nothing else can be read.
 
     Raises:
@@ -74,6 +76,8 @@ def resolve(path: str) -> str:
     """
     name = re.sub(r"^(\./|(\.\./)?(skills/)?(ml-trainer/)?)", "", path.strip().removeprefix(URI_PREFIX))
     if name not in document_paths():
+        if len(named := [known for known in document_paths() if Path(known).stem == name]) == 1:
+            return named[0]
         wanted = name.strip("./")
         first, *others = nearest = near_paths(wanted)
         rest = f"; also near: {', '.join(others)}" if others else ""
@@ -159,6 +163,13 @@ def _about(word: re.Pattern[str], block: str) -> str:
     if not lines[-1].lstrip().startswith("|"):
         return block
     return "\n".join([*lines[:2], *(line for line in lines[2:] if word.search(line))])
+
+
+def is_question(path: str) -> bool:
+    """Return whether these are words to look for, and no path: several, or one that names no document."""
+    return " " in path.strip() or (
+        re.fullmatch(r"\w+", path) is not None and not any(path in Path(known).stem for known in document_paths())
+    )
 
 
 def sections_about(question: str) -> list[str]:

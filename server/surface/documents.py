@@ -26,7 +26,7 @@ def read_document(
 
     is_key = documents.KEY.fullmatch(path) or path in TrainingConfig.model_fields
     said = documents.passages(path) if is_key else ""
-    if " " in path.strip() or (path.isalnum() and documents.near_paths(path) == [documents.INDEX]):
+    if documents.is_question(path):
         said = "\n".join(f"- {one}" for one in documents.sections_about(path))
     if said:
         answer = DocumentAnswer(path=path, text=said, offset=0, total_characters=len(said))

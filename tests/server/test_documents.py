@@ -61,6 +61,9 @@ async def test_an_empty_workspace_is_answered_with_the_page_that_most_jobs_need(
         ("class imbalance loss weights", "diagnostics/class_imbalance.md"),
         ("torchscript", "checkpointing/deployment_export.md"),
         ("gradient boosting comparison", "configs/metrics.md#a-rival"),
+        ("which inputs matter most", "phases/05_finalization/workflow.md#which-inputs-matter"),
+        ("feature importance permutation", "phases/05_finalization/workflow.md#which-inputs-matter"),
+        ("ft_transformer", "configs/models.md"),
     ],
 )
 @pytest.mark.requirement("MCP-2")
@@ -72,6 +75,16 @@ async def test_free_words_are_answered_with_the_sections_about_them(in_memory, w
         first = lines[0].removeprefix("- ").partition(": ")[0]
         assert text_of(await agent.call("read_document", path=first))
         assert "There is no document" in await agent.refusal("read_document", path="xyzzyx qwrtz")
+
+
+@pytest.mark.requirement("MCP-2")
+async def test_a_document_is_found_by_its_bare_name_and_by_other_names_of_the_argument(in_memory):
+    async with in_memory() as agent:
+        whole = text_of(await agent.call("read_document", path="phases/04_optimization/ablation.md"))
+        assert text_of(await agent.call("read_document", path="ablation")) == whole
+        for other in ("query", "topic", "key"):
+            assert whole in text_of(await agent.call("read_document", **{other: "ablation"}))
+        assert "There is no document" in await agent.refusal("read_document", path="workflow"), "each phase has one"
 
 
 @pytest.mark.parametrize("section", ["evaluation_gate", "target_scaling"])
@@ -124,7 +137,7 @@ async def test_no_path_is_answered_with_the_index(in_memory, path):
     ("wrong", "meant"),
     [
         ("phases/planing/checklist.md", "phases/01_planning/checklist.md"),
-        ("nan_loss", "diagnostics/nan_loss.md"),
+        ("nan_los", "diagnostics/nan_loss.md"),
         ("diagnostics/overfit.md", "diagnostics/overfitting.md"),
         ("configs/baselin.yaml", "configs/baseline_template.yaml"),
     ],
