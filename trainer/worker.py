@@ -80,7 +80,7 @@ def _use_cache(run: RunDirectory, specification: RunSpecification) -> None:
 
     A smoke run relies on nothing in the cache that is older than its own plan.
     """
-    allow_links(specification.linked_roots)
+    allow_links(specification.linked_roots, snapshot_of=specification.snapshot_of)
     if specification.data_cache is not None:
         since = (run.path / "run.json").stat().st_mtime_ns if specification.kind is RunKind.SMOKE else 0
         folder = Path(specification.data_cache)

@@ -67,5 +67,6 @@ async def tuning_status(
 def answer_of(view: StudyView, *, full: bool = False) -> CallToolResult:
     """Return the answer about a study."""
     kind, each = ("Study", "trials") if view.ablation is None else ("Ablation study", "runs")
+    kind = "Experiment" if "idea" in (view.ablation or {}) else kind
     line = f"{kind} {view.study_id} of {view.project}: {view.state}, {view.trials_done}/{view.trials_total} {each}."
     return reply(view, line, omit={"study_id", "project", "state", "trials_done", "trials_total"}, full=full)

@@ -54,12 +54,14 @@ class Evidence:
 
     def __init__(
         self, session: Session, workspace: Workspace, project: str, *, before: int | None = None,
-        inspection: Inspection | None = None, concludes: bool = False,
+        inspection: Inspection | None = None, concludes: bool = False, code_root: Path | None = None,
+        code_state: str | None = None,
     ) -> None:  # fmt: skip
         """Read the ledger, up to the entry `before` if given. Raises NotFoundError, IntegrityError.
 
         Args:
             concludes: the agent chose to end optimization below the goal; a choice, and no evidence.
+            code_root: the folder that the gates are held to; by default the project's. Of a snapshot with its digest.
         """
         self.session = session
         self.workspace = workspace
@@ -67,6 +69,7 @@ class Evidence:
         self.before = before
         self.concludes = concludes
         self.takes_separated = True
+        self.code_state, self._code_root = code_state, code_root
         self._settings = workspace.settings  # another call of the same server may reload them meanwhile
         self.inspection = inspection or Inspection(remembered_digest)
         self._found: dict[Hashable, Any] = {}
@@ -159,6 +162,11 @@ class Evidence:
         start = self.begun[-1] if self.begun else 0
         return [(sequence, body) for sequence, body in self.entries("gate") if sequence > start]
 
+    @property
+    def code_root(self) -> Path:
+        """The folder of code and data that the gates are held to."""
+        return self._code_root or Path(self.project.code_root)
+
     def surroundings(self, run: RunRecords) -> list[str]:
         """Return one sentence for every file of code or data, and package, that changed since the run saw them.
 
@@ -166,13 +174,13 @@ class Evidence:
         """
 
         def changes() -> list[str]:
-            return changes_of_surroundings(self.project.code_root, witnesses(self, run)[-1], self.inspection)
+            return changes_of_surroundings(str(self.code_root), witnesses(self, run)[-1], self.inspection)
 
         return self.once(("surroundings", run.id), changes)
 
     def served_changes(self, run: RunRecords) -> list[str]:
         """Return the files of `data.prepare` and `data.present` that changed since the run tried or shipped them."""
-        found = partial(served_code_changes, self.config.data, self.project.code_root, run)
+        found = partial(served_code_changes, self.config.data, str(self.code_root), run)
         return self.once(("served", run.id), found)
 
     def once(self, what: Hashable, find: Callable[[], T]) -> T:

@@ -55,7 +55,7 @@ def loosened_before(evidence: Records, smoke: RunRecords) -> list[str]:
 def _present(evidence: Records) -> dict[str, Any] | None:
     section = evidence.config.data
     try:
-        return read_expectations(section.expectations if section else None, Path(evidence.project.code_root)).values()
+        return read_expectations(section.expectations if section else None, evidence.code_root).values()
     except ConfigurationError:
         return None
 
@@ -290,7 +290,9 @@ def _seen_of(evidence: Records, run_id: str, smoke: RunRecords) -> dict[str, Ope
     def look() -> dict[str, OpenedFile]:
         note(smoke.directory.artifacts / f"{Listing.file}.json")  # which is read once for all runs
         run = evidence.run(run_id)
-        return _unplanned(evidence, run, smoke) if run is not None and run.is_complete else {}
+        if run is None or not run.is_complete or run.directory.specification().snapshot is not None:
+            return {}  # an experiment's files are those of its snapshot
+        return _unplanned(evidence, run, smoke)
 
     key = ("opened", evidence.folder, run_id, evidence.facts.seals[run_id].state, smoke.id)
     return evidence.inspection.recall(key, look)

@@ -14,6 +14,7 @@ from trainwright.tools.gates.searches import proposed_call
 from trainwright.tools.hyperparameter_tuner.ablation.section import is_ablation
 from trainwright.tools.hyperparameter_tuner.ablation.start import start_ablation
 from trainwright.tools.hyperparameter_tuner.earlier_runs import depends_on_present
+from trainwright.tools.hyperparameter_tuner.experiments.start import is_experiment, start_experiment
 from trainwright.tools.hyperparameter_tuner.found_bounds import with_found_bounds
 from trainwright.tools.hyperparameter_tuner.process import ensure_conductor, forget_launches, study_folder
 from trainwright.tools.hyperparameter_tuner.room_notes import room_notes
@@ -47,7 +48,8 @@ def start_study(
     The same key, or the same search on the same configuration, gives the same study; one that was stopped is resumed.
 
     Args:
-        search: a search section, by default the configuration's own; or `{"ablation": {…}}`, an ablation study.
+        search: a search section, by default the configuration's own; or `{"ablation": {…}}`, an ablation study; or
+            `{"experiment": {"idea": …}}`, an experiment with the code as it stands.
 
     Raises:
         GateRefusedError: the phase permits no trials.
@@ -55,6 +57,9 @@ def start_study(
         ConfigurationError: no search section, or a space that does not fit the schema.
         ConflictError: the key names a study of the other kind, or no probe has found the bounds that it asks for.
     """
+    if is_experiment(search):
+        study_id, notes = start_experiment(workspace, project, search or {}, idempotency_key)
+        return view_study(workspace, study_id, estimate=True).model_copy(update={"taken_as": notes or None})
     if is_ablation(search):
         study_id, notes = start_ablation(workspace, project, search or {}, idempotency_key)
         return view_study(workspace, study_id, estimate=True).model_copy(update={"taken_as": notes or None})

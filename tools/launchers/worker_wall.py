@@ -78,6 +78,7 @@ def order_for(run: Path, specification: RunSpecification, env: Mapping[str, str]
     kept = [one for one in (specification.data_cache, specification.first_looks) if one is not None]
     logins = closed.logins_of(specification.config, env)
     root, linked = specification.code_root, specification.linked_roots
+    linked = [*linked, specification.snapshot_of] if specification.snapshot_of is not None else linked
     return _order(by, run, env, specification.runtime, code_root=root, linked=linked, kept=kept, logins=logins) | {
         "own_reads": [*own, *([source] if source else []), *logins, *_of_data(specification.connections.values(), env)],
         "rows": [f"{source}/artifacts/{ROWS}"],

@@ -33,6 +33,7 @@ from trainwright.tools.training_orchestrator.run_plan import (
     plan_run,
 )
 from trainwright.tools.training_orchestrator.run_view import RunView
+from trainwright.tools.training_orchestrator.snapshots import of_accepted_code, snapshot_folder, take_snapshot
 from trainwright.tools.training_orchestrator.views import view_run
 from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.records import get_project, get_run, latest_config, require_active
@@ -71,6 +72,7 @@ def start_run(
     finding: str | None = None,
     until_epoch: int | None = None,
     gpu: gpus.Need | None = None,
+    code: str | None = None,
 ) -> RunView:
     """Start a run and return at once; a detached worker trains. The same plan with the same key gives the same run.
 
@@ -83,6 +85,7 @@ def start_run(
         source_run: id of the run that a replay repeats or an export exports; found by itself when left out.
         finding: the leak that a leak_price run is without, by its name in the validation.
         until_epoch: stop in order after this epoch, to be resumed: a rung of a study.
+        code: digest of the snapshot of the code that an experiment runs from; by default the project's folder.
         gpu: how it wants its GPU; by default one of its own, or the least loaded where all are taken.
         template: production, for a final run: its keys of the overlay's list, below `changes`.
 
@@ -94,14 +97,16 @@ def start_run(
     """
     request = RunRequest(
         kind, dict(changes or {}), base, seed, _checked_key(idempotency_key), study_id, source_run, max_steps, template,
-        label if finding is None else finding, finding, until_epoch,
+        label if finding is None else finding, finding, until_epoch, code,
     )  # fmt: skip
     refresh_workspace(workspace)
     _make_runtime_ready(workspace, project, kind)
     run_key, written = RunKey.new(), list[RunDirectory]()
     try:
         with workspace.session() as session:
-            decided = _decide(Evidence(session, workspace, project), request, gpu, run_key, written)
+            evidence = Evidence(session, workspace, project)
+            evidence = evidence if code is None else of_accepted_code(evidence)
+            decided = _decide(evidence, request, gpu, run_key, written)
     except BaseException:
         for directory in written:  # the row is rolled back, so its folder is removed too
             shutil.rmtree(directory.path, ignore_errors=True)
@@ -161,7 +166,7 @@ def _decide(
     launch = Launch(attempt=1, gpus=given.gpus, runs_per_gpu=given.runs_per_gpu, hides_gpus=given.hides_gpus)
     started = _started(evidence.name, request, plan)
     permit = permit | {"reserved": share.model_dump()}
-    written.append(_write(evidence, started, plan=plan, permit=permit, launch=launch))
+    written.append(_write(evidence, started, plan=plan, permit=permit, launch=launch, code=request.code))
     why = why_no_wall(evidence.workspace, kind, plan.config)
     walled = started.model_copy(update={"wall": worker_wall.held(written[0].specification(), why)})
     run = _record(session, walled, written[0], key if launcher.gives_key else None, launch)
@@ -243,11 +248,12 @@ def _started(project: str, request: RunRequest, plan: RunPlan) -> RunStarted:
 
 
 def _write(
-    evidence: Evidence, run: RunStarted, *, plan: RunPlan, permit: dict[str, Any], launch: Launch
+    evidence: Evidence, run: RunStarted, *, plan: RunPlan, permit: dict[str, Any], launch: Launch, code: str | None
 ) -> RunDirectory:
     session, workspace, project = evidence.session, evidence.workspace, evidence.project
     root = Path(project.code_root)
     _check_root(session, workspace, project, root)
+    runs_in = root if code is None else snapshot_folder(workspace, project.name, code)
     source = workspace.run_directory(project.name, plan.source.id).path if plan.source else None
     plans_anew = permit["phase"] == "planning"  # then it measures what a stale plan had fixed
     expected = {} if plans_anew else permits.expected_digests(evidence)
@@ -257,7 +263,9 @@ def _write(
         kind=RunKind(run.kind),
         config=plan.config,
         config_digest=run.config_digest,
-        code_root=str(root.resolve()),
+        code_root=str(runs_in.resolve()),
+        snapshot_of=None if code is None else str(root.resolve()),
+        code_state=code or _kept_code(evidence, RunKind(run.kind), root),
         linked_roots=[str(one) for one in workspace.settings.allowed_roots(workspace.path)],
         runtime=runtime_of(workspace, plan.config, root, is_here=launcher_of(RunKind(run.kind), plan.config).is_here),
         goal=Goal.model_validate(project.goal),
@@ -265,8 +273,12 @@ def _write(
         max_steps=plan.max_steps,
         exemptions=owner.exempted_operations(session, workspace, project.name),
         source_run=str(source) if source else None,
-        expected=_expected(expected, kept=_held_to(evidence, plan, RunKind(run.kind), bool(permit.get("is_short")))),
-        planned_code={} if plans_anew else permits.planned_code(evidence, plan.config),
+        expected=_expected(
+            expected,
+            kept=_held_to(evidence, plan, RunKind(run.kind), bool(permit.get("is_short")))
+            - ({"code"} if code is not None else set()),
+        ),
+        planned_code={} if plans_anew or code is not None else permits.planned_code(evidence, plan.config),
         expected_packages=permits.expected_packages(evidence),
         validated_by=permits.validated_by(evidence),
         returns=plan.config.returns or permits.settled_returns(evidence),
@@ -337,6 +349,16 @@ def _held_to(evidence: Evidence, plan: RunPlan, kind: RunKind, is_short: bool) -
     other_rows = kind is RunKind.LEAK_PRICE or (kind is RunKind.ABLATION and is_fold(evidence.config, plan.config))
     other_rows |= kind is RunKind.CURE and plan.config.data != evidence.config.data  # a fix that scales the inputs
     return {"code", "environment"} | (set() if other_rows else {"data"})
+
+
+def _kept_code(evidence: Evidence, kind: RunKind, root: Path) -> str | None:
+    """Keep the code that a baseline is trained with, which experiments are compared with; None where it is too much."""
+    if kind is not RunKind.BASELINE:
+        return None
+    try:
+        return take_snapshot(evidence.workspace, evidence.name, root)
+    except (ConfigurationError, OSError):
+        return None
 
 
 def _expected(fixed: dict[str, str], *, kept: set[str]) -> dict[str, str]:

@@ -23,6 +23,7 @@ from trainwright.tools.training_orchestrator.follow import refresh_workspace
 from trainwright.tools.training_orchestrator.launch import allowed_launcher, why_no_wall
 from trainwright.tools.training_orchestrator.observation import Observation, observe
 from trainwright.tools.training_orchestrator.run_view import RunView
+from trainwright.tools.training_orchestrator.snapshots import of_accepted_code
 from trainwright.tools.training_orchestrator.views import view_run
 from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.records import get_project, get_run, get_run_of
@@ -108,14 +109,16 @@ def _record(
     with workspace.session() as session:
         row = get_run(session, run_id)
         put_back(directory, row)
-        seen = observe(directory)
-        _check_resumable(row, seen, Evidence(session, workspace, row.project))
+        seen, evidence = observe(directory), Evidence(session, workspace, row.project)
+        if directory.specification().snapshot is not None:
+            evidence = of_accepted_code(evidence)
+        _check_resumable(row, seen, evidence)
         _check_unchanged(session, directory, row)
         _check_place(directory, row)
         owner = get_project(session, row.project)
         kind = RunKind(row.kind)
         permit, config = (
-            permits.permit(Evidence(session, workspace, row.project), kind),
+            permits.permit(evidence, kind),
             directory.specification().config,
         )
         launcher = allowed_launcher(workspace, kind, config)

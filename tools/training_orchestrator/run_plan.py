@@ -66,6 +66,8 @@ class RunRequest:
     finding: str | None = None
     """The leak that a leak_price run is without."""
     until_epoch: int | None = None
+    code: str | None = None
+    """The snapshot of the code that an experiment runs from."""
 
     @property
     def is_short(self) -> bool:
@@ -124,7 +126,7 @@ def _trained(evidence: Evidence, request: RunRequest) -> RunPlan:
         config = parse_config(apply_changes(values, changes))
     _check_alone(evidence.project, kind, config)
     _check_rows(evidence, kind, config, changes)
-    if kind in {RunKind.ABLATION, RunKind.TRIAL}:
+    if kind in {RunKind.ABLATION, RunKind.TRIAL} and request.code is None:
         require_planned_code(evidence, [changes], called=f"A run of kind {kind.value}")
     bound = SMOKE_STEPS if kind is RunKind.SMOKE and request.max_steps is None else request.max_steps
     source = get_run(evidence.session, request.source_run) if kind is RunKind.CURE and request.source_run else None

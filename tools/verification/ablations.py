@@ -31,12 +31,15 @@ def _differences(case: Case, entry: LedgerEntry, body: dict[str, Any]) -> list[s
         return ["nothing began it"]
     evidence = Evidence(case.session, case.workspace, project, inspection=case.inspection)
     search, lines = recorded_search(study.search), [TrialEnded.model_validate(line) for line in body["trials"]]
-    if [line.number for line in lines] != list(range(search.runs)):
+    arms = len(search.design.arms)
+    if [line.number for line in lines] != list(range(len(lines))) or len(lines) not in {
+        repeats * arms for repeats in search.looks
+    }:
         return [f"it lists {len(lines)} runs, and its design has {search.runs}"]
     wrong = [f"run {line.number}: {what}" for line in lines if (what := _against_run(evidence, study, line))]
     if wrong:
         return wrong
-    seeds = study_seeds(study, search.ablation.repeats)
+    seeds = study_seeds(study, search)
     derived = results_of(evidence, search, study.objective, seeds, lines)
     recorded = body["results"]
     return [
@@ -59,7 +62,9 @@ def _against_run(evidence: Evidence, study: Study, line: TrialEnded) -> str:
         return run.differences[0]
     plan = run.directory.specification()
     expected = config_digest(parse_config(apply_changes(study.base_values, line.parameters)))
-    if config_digest(plan.config) != expected or plan.max_steps is not None:
+    search = recorded_search(study.search)
+    code = search.design.arms[line.number % len(search.design.arms)].code
+    if config_digest(plan.config) != expected or plan.max_steps is not None or plan.snapshot != code:
         return f"run {run.id} did not train its configuration"
     best = best_value(epoch_values(run.directory, study.objective["metric"]), study.objective["direction"])
     return "" if line.value == best else f"run {run.id} recorded other values"

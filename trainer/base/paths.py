@@ -185,11 +185,17 @@ def confine_folder(path: str, code_root: Path, *, key: str) -> Path:
 
 
 _LINKED: list[Path] = []
+_SNAPSHOT_OF: list[Path] = []
 
 
-def allow_links(folders: Iterable[str]) -> None:
-    """Let links among this process's data lead into these folders, which the workspace's owner allows."""
+def allow_links(folders: Iterable[str], *, snapshot_of: str | None = None) -> None:
+    """Let links among this process's data lead into these folders, which the workspace's owner allows.
+
+    Args:
+        snapshot_of: the code root whose code was copied into this process's, and whose data are linked there.
+    """
     _LINKED[:] = [Path(folder).resolve() for folder in folders]
+    _SNAPSHOT_OF[:] = [] if snapshot_of is None else [Path(snapshot_of).resolve()]
 
 
 def leads_out(resolved: Path, code_root: Path) -> bool:
@@ -199,7 +205,8 @@ def leads_out(resolved: Path, code_root: Path) -> bool:
 
 def _may_be_read(resolved: Path, code_root: Path) -> bool:
     """Whether a path is under the code root, or this process fetched it for the data of its configuration."""
-    return resolved.is_relative_to(code_root.resolve()) or download_log.name_of(resolved) is not None
+    own = (code_root.resolve(), *_SNAPSHOT_OF)
+    return any(resolved.is_relative_to(one) for one in own) or download_log.name_of(resolved) is not None
 
 
 def files_under(code_root: Path, limit: int = 2000) -> list[str]:

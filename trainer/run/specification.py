@@ -92,6 +92,10 @@ class RunSpecification(Closed):
     config_digest: str
     code_root: str
     """The resolved folder of the user's code and data."""
+    code_state: str | None = None
+    """Digest of a kept snapshot of the code: that a baseline was trained with, or that an experiment runs from."""
+    snapshot_of: str | None = None
+    """The project's code root, where `code_root` is a snapshot of its code."""
     linked_roots: list[str] = Field(default_factory=list)
     """Further folders of the owner's `code_roots`, into which links among the data may lead."""
     runtime: Runtime | None = None
@@ -147,6 +151,11 @@ class RunSpecification(Closed):
     """Keys whose values in `config` a completed study of the project found to be the best, over seeds."""
     permit: dict[str, Any] = Field(default_factory=dict)
     """The decision that allowed this run, as recorded in the ledger."""
+
+    @property
+    def snapshot(self) -> str | None:
+        """The snapshot that it runs from; None: from the project's own folder."""
+        return self.code_state if self.snapshot_of is not None else None
 
     @property
     def inspects(self) -> bool:

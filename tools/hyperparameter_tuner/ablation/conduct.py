@@ -13,7 +13,7 @@ from typing import Any
 
 from trainwright.tools import ledger
 from trainwright.tools.gates.study_check import best_value, epoch_values
-from trainwright.tools.hyperparameter_tuner.ablation.publishing import publish_results, study_seeds
+from trainwright.tools.hyperparameter_tuner.ablation.publishing import is_decided, publish_results, study_seeds
 from trainwright.tools.hyperparameter_tuner.ablation.section import AblationSearch, recorded_search
 from trainwright.tools.hyperparameter_tuner.earlier_runs import earlier_runs
 from trainwright.tools.hyperparameter_tuner.follow_run import run_to_end, start_when_there_is_room
@@ -52,16 +52,20 @@ def conduct_ablation(workspace: Workspace, study_id: str) -> None:
         if study.state not in ACTIVE:
             return
         search = recorded_search(study.search)
-        tasks = [partial(_carry_out_or_stop, workspace, study, search, number) for number in range(search.runs)]
-        side_by_side(search.width, tasks)
-        publish_results(workspace, study_id, _lines(workspace, study_id))
+        for repeats in search.looks:
+            numbers = range(repeats * len(search.design.arms))
+            side_by_side(search.width, [partial(_carry_out_or_stop, workspace, study, search, one) for one in numbers])
+            lines = _lines(workspace, study_id)
+            if is_decided(workspace, study, search, lines):
+                break
+        publish_results(workspace, study_id, lines)
 
 
 def parameters_of(study: Study, search: AblationSearch, number: int) -> dict[str, Any]:
     """Return the changes of a run by its number, with its seed."""
     arms = search.design.arms
     place, arm = divmod(number, len(arms))
-    return {**arms[arm].changes, "seed": study_seeds(study, search.ablation.repeats)[place]}
+    return {**arms[arm].changes, "seed": study_seeds(study, search)[place]}
 
 
 def _carry_out_or_stop(workspace: Workspace, study: Study, search: AblationSearch, number: int) -> None:
@@ -79,7 +83,8 @@ def _carry_out(workspace: Workspace, study: Study, search: AblationSearch, numbe
     if trial.state != RUNNING:
         return
     changes = {key: value for key, value in trial.parameters.items() if key != "seed"}
-    if trial.run is None and (earlier := _known(workspace, study, trial)) is not None:
+    is_alone = search.experiment is not None  # on seeds of its own, by code of its own
+    if trial.run is None and not is_alone and (earlier := _known(workspace, study, trial)) is not None:
         _settle(workspace, study, trial, earlier)
         return
     try:
@@ -152,6 +157,7 @@ def _start(
         study_id=study.id,
         idempotency_key=f"{study.id}/trial-{trial.number}",
         label=search.design.arms[arm].name[:80],
+        code=search.design.arms[arm].code,
     )
     with workspace.session() as session:
         trial_row(session, study.id, trial.number).run = view.run_id

@@ -19,6 +19,8 @@ class Arm:
 
     name: str
     changes: dict[str, Any]
+    code: str | None = None
+    """Digest of the snapshot of the code that it runs from; None: the project's own."""
 
 
 @dataclass(frozen=True)

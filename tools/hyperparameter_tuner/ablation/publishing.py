@@ -31,8 +31,12 @@ from trainwright.tools.gates.artifacts import digests_of, new_drafts, publish
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.improvement import confirmation_seeds, validation_rows
 from trainwright.tools.hyperparameter_tuner.ablation.results import results_of
-from trainwright.tools.hyperparameter_tuner.ablation.section import AblationSearch, recorded_search
+from trainwright.tools.hyperparameter_tuner.ablation.section import AblationSearch, ExperimentSection, recorded_search
+from trainwright.tools.hyperparameter_tuner.experiments.journal import MAX_LINES, experiments_of, incumbent_of
+from trainwright.tools.hyperparameter_tuner.experiments.report import REPORT as JOURNAL
+from trainwright.tools.hyperparameter_tuner.experiments.report import rows_of, write_journal
 from trainwright.tools.ledger.events import AblationChanged, TrialEnded
+from trainwright.tools.training_orchestrator.snapshots import folder_of_snapshot
 from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.records import ACTIVE, get_study
 from trainwright.tools.workspace.tables import Study, now
@@ -47,10 +51,24 @@ PURPOSE = "ablation"
 """Its seeds are other ones than those on which an improvement is confirmed: a study must not try those beforehand."""
 
 
-def study_seeds(study: Study, repeats: int) -> list[int]:
-    """Return the study's seeds, drawn from its reference configuration; more repeats only add to them."""
+def study_seeds(study: Study, search: AblationSearch) -> list[int]:
+    """Return the study's seeds, drawn from its reference configuration; more repeats only add to them.
+
+    An experiment's are drawn for it alone: a change that suits the seeds of the last one gains nothing by that.
+    """
     own_seed = parse_config(study.base_values).seed
-    return confirmation_seeds(study.base_config_digest, repeats, own_seed=own_seed, purpose=PURPOSE)
+    purpose = PURPOSE if search.experiment is None else study.id
+    return confirmation_seeds(study.base_config_digest, search.ablation.repeats, own_seed=own_seed, purpose=purpose)
+
+
+def is_decided(workspace: Workspace, study: Study, search: AblationSearch, lines: list[TrialEnded]) -> bool:
+    """Return whether an experiment needs no more seeds."""
+    if search.experiment is None:
+        return False
+    with workspace.session() as session:
+        evidence = Evidence(session, workspace, study.project)
+        seeds = study_seeds(study, search)
+        return results_of(evidence, search, study.objective, seeds, lines).get("verdict") is not None
 
 
 def publish_results(workspace: Workspace, study_id: str, lines: list[TrialEnded]) -> None:
@@ -59,16 +77,20 @@ def publish_results(workspace: Workspace, study_id: str, lines: list[TrialEnded]
         study = get_study(session, study_id)
         search = recorded_search(study.search)
         evidence = Evidence(session, workspace, study.project)
-        seeds = study_seeds(study, search.ablation.repeats)
+        seeds = study_seeds(study, search)
         results = results_of(evidence, search, study.objective, seeds, lines)
         others = earlier_results(evidence, study_id)
         best = told_beside_best(results, validation_rows(evidence))
+        rows = rows_of(evidence, study_id, results) if search.experiment is not None else []
     folder = workspace.project_folder(study.project)
     with TemporaryDirectory(prefix="trainwright-") as name:  # drawing takes too long to hold the lock
         drawn = Path(name)
-        write_report(drawn / REPORT, ablation_report(study, search, {**results, "best": best}, lines, others))
-        if results["effects"]:
-            forest_plot(results, drawn / PLOT)
+        if rows:
+            write_journal(rows, study.project, study.objective, drawn)
+        else:
+            write_report(drawn / REPORT, ablation_report(study, search, {**results, "best": best}, lines, others))
+            if results["effects"]:
+                forest_plot(results, drawn / PLOT)
         artifacts = digests_of(drawn)
         with workspace.session() as session:
             if get_study(session, study_id).state not in ACTIVE:
@@ -168,16 +190,17 @@ SHOWN = ("effect", "mean", "low", "high", "p_holm", "verdict")
 
 def ablation_view(session: Session, workspace: Workspace, study: Study) -> dict[str, Any]:
     """Return design and seeds, and once it has ended the conclusion and the effects, those that differ first."""
-    search = recorded_search(study.search)
+    search, evidence = recorded_search(study.search), Evidence(session, workspace, study.project)
+    if search.experiment is not None:
+        return _experiment_view(workspace, evidence, study, search.experiment)
     design = search.design
     found: dict[str, Any] = {
         "design": search.ablation.design,
         "configurations": len(design.arms),
-        "seeds": study_seeds(study, search.ablation.repeats),
+        "seeds": study_seeds(study, search),
     }
     if design.letters:
         found["letters"] = {letter: key for key, letter in design.letters.items()}
-    evidence = Evidence(session, workspace, study.project)
     results = recorded_results(evidence, study.id)
     if results is None:
         return found
@@ -195,6 +218,26 @@ def ablation_view(session: Session, workspace: Workspace, study: Study) -> dict[
     if ranked:
         found["plot"] = str(folder / PLOT)
     return found
+
+
+def _experiment_view(
+    workspace: Workspace, evidence: Evidence, study: Study, section: ExperimentSection
+) -> dict[str, Any]:
+    """Return an experiment's idea, state of the code and verdict, and the newest lines of the journal."""
+    folder = workspace.project_folder(study.project)
+    every = experiments_of(evidence)
+    own = next((one for one in every if one.study == study.id), None)
+    holds = incumbent_of(evidence)
+    return {
+        "experiment": f"experiment-{section.number}",
+        "idea": section.idea,
+        "against": section.against,
+        "code": str(folder_of_snapshot(workspace, study.project, section.code)),
+        **({"verdict": own.verdict, "conclusion": own.conclusion} if own is not None and own.verdict else {}),
+        "incumbent": "planned" if holds is None else holds.name,
+        "journal": [one.told() for one in every[-MAX_LINES:]],
+        **({"report": str(folder / JOURNAL)} if (folder / JOURNAL).is_file() else {}),
+    }
 
 
 def _shown(effect: dict[str, Any]) -> dict[str, Any]:

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.gates.evidence import Evidence
-from trainwright.tools.gates.improvement import resolution, seeds_in_words
+from trainwright.tools.gates.improvement import resolution, seeds_in_words, validation_rows
+from trainwright.tools.hyperparameter_tuner.experiments.judging import judge
 from trainwright.tools.hyperparameter_tuner.trials import COMPLETED
 from trainwright.tools.ledger.events import TrialEnded
 from trainwright.trainer.run.evidence import Data
@@ -34,7 +35,8 @@ def results_of(
         seeds: one for each repeat.
         lines: of all runs, by number.
     """
-    design, repeats = search.design, search.ablation.repeats
+    design = search.design
+    repeats = len(lines) // len(design.arms)
     arms = [_arm(evidence, arm, lines[own :: len(design.arms)]) for own, arm in enumerate(design.arms)]
     whole = [own for own, arm in enumerate(arms) if len(arm["values"]) == repeats and None not in arm["values"]]
     estimable = [one for one in design.contrasts if all(own in whole for own, w in enumerate(one.weights) if w)]
@@ -47,19 +49,24 @@ def results_of(
         for effect, contrast in zip(effects, estimable, strict=True):
             effect["verdict"] = _verdict(effect, contrast, arms, objective["direction"])
     found = problem if design.contrasts or problem else _repeated(arms[0], objective["metric"], samples)
+    judged: dict[str, Any] = {}
+    if search.experiment is not None:
+        most, rows = search.ablation.repeats, validation_rows(evidence)
+        judged = judge(arms, effects, problem, direction=objective["direction"], most=most, rows=rows)
     for arm in arms:
-        del arm["weights"]  # compared, and not recorded: a seal holds them
+        del arm["weights"], arm["runs"]  # compared, and not recorded: a seal holds them
     return {
         "design": search.ablation.design,
         **({"letters": design.letters} if design.letters else {}),
         "metric": objective["metric"],
         "direction": objective["direction"],
-        "seeds": seeds,
+        "seeds": seeds[:repeats],
         "confidence": CONFIDENCE,
         "arms": arms,
         "effects": effects,
         **({"problem": problem} if problem else {}),
         "conclusion": found or conclusion(effects, design, arms, repeats),
+        **judged,
     }
 
 
@@ -109,6 +116,7 @@ def _arm(evidence: Evidence, arm: Arm, lines: Sequence[TrialEnded]) -> dict[str,
         **({"mean": statistics.fmean(there)} if there else {}),
         **({"spread": statistics.stdev(there)} if len(there) > 1 else {}),
         **({"failed": failed} if failed else {}),
+        "runs": runs,
         "weights": [run.summary.weights_digest if run is not None and run.is_complete else None for run in runs],
     }
 

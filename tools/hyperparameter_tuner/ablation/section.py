@@ -10,11 +10,14 @@ from pydantic import Field, ValidationError
 from trainwright.tools.hyperparameter_tuner.ablation.design import (
     FULL,
     ONE,
+    Arm,
+    Contrast,
     Design,
     combination_name,
     design_of,
     level_name,
 )
+from trainwright.tools.hyperparameter_tuner.experiments.verdict import looks_up_to
 from trainwright.tools.hyperparameter_tuner.space import held_by
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.base.records import Closed
@@ -49,10 +52,33 @@ class AblationSection(Closed):
         return not self.factors and not self.combinations
 
 
+class ExperimentSection(Closed):
+    """An experiment as the ledger keeps it: its state of code and configuration, and that of the incumbent."""
+
+    idea: str
+    number: int
+    code: str
+    """Digest of the snapshot of the code."""
+    changes: dict[str, Any]
+    against: str
+    """The incumbent's name: `experiment-3`, or `planned`."""
+    against_code: str
+    against_changes: dict[str, Any]
+
+    @property
+    def design(self) -> Design:
+        """The incumbent and the experiment, and their difference."""
+        name = f"experiment-{self.number}"
+        arms = [Arm(self.against, self.against_changes, self.against_code), Arm(name, self.changes, self.code)]
+        return Design(arms, [Contrast(f"{name}: {self.idea}", (-1.0, 1.0))], {})
+
+
 class AblationSearch(Closed):
     """What `start_tuning` is given for one."""
 
     ablation: AblationSection
+    experiment: ExperimentSection | None = None
+    """Of an experiment, which `ablation.repeats` bounds."""
     width: Annotated[int, Field(ge=1, le=64)] = 1
     """Runs side by side."""
     stalled_seconds: Annotated[float, Field(ge=1.0, le=86_400.0)] = 1800.0
@@ -61,7 +87,12 @@ class AblationSearch(Closed):
     @property
     def design(self) -> Design:
         """The arms and contrasts."""
-        return design_of(self.ablation)
+        return design_of(self.ablation) if self.experiment is None else self.experiment.design
+
+    @property
+    def looks(self) -> tuple[int, ...]:
+        """Numbers of seeds after which it may end."""
+        return (self.ablation.repeats,) if self.experiment is None else looks_up_to(self.ablation.repeats)
 
     @property
     def runs(self) -> int:
@@ -70,7 +101,8 @@ class AblationSearch(Closed):
 
     def recorded(self) -> dict[str, Any]:
         """Return what the study's row and the ledger keep; `trials` counts against the project's limit."""
-        return {**self.model_dump(mode="json"), "trials": self.runs}
+        of_experiment = {} if self.experiment is None else {"experiment": self.experiment.model_dump(mode="json")}
+        return {**self.model_dump(mode="json", exclude={"experiment"}), **of_experiment, "trials": self.runs}
 
 
 def is_ablation(search: dict[str, Any] | None) -> bool:
@@ -115,6 +147,26 @@ def checked_ablation(search: dict[str, Any], base: dict[str, Any], project: str)
                 f"The levels do not go together: {arm.name}: {error.message}", alone, base, project
             ) from error
     return right, notes
+
+
+def checked_changes(changes: dict[str, Any], base: dict[str, Any], project: str) -> tuple[dict[str, Any], list[str]]:
+    """Return one arm's changes by the keys that were meant, and how they were read.
+
+    Raises:
+        ConfigurationError: a key is unknown, or decides how results are judged, or the values do not go together.
+    """
+    if not changes:
+        return {}, []
+    problems: list[str] = []
+    notes: list[str] = []
+    found = _checked_combinations([changes], base, set(), problems, notes)
+    if problems:
+        raise ConfigurationError(
+            "; ".join(problems),
+            remedy=f"Leave it out, or correct it: the keys of {project} that an ablation study varies.",
+            document=DOCUMENT,
+        )
+    return found[0], notes
 
 
 def example(base: dict[str, Any]) -> dict[str, Any]:

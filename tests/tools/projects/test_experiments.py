@@ -1,0 +1,82 @@
+"""Experiments: ideas in code run from snapshots while the gates stay, and only gains beyond the noise are kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.worlds.flowers import CONFIG, MODEL, NAME
+
+from trainwright.tools import projects
+from trainwright.tools.gates.evidence import Evidence
+from trainwright.tools.hyperparameter_tuner import StudyView, start_study, study_status
+from trainwright.tools.hyperparameter_tuner.experiments.start import _require_same_judge
+from trainwright.tools.training_orchestrator.snapshots import of_accepted_code, take_snapshot
+from trainwright.tools.verification import verify_workspace
+from trainwright.tools.workspace import Workspace
+from trainwright.trainer.base.errors import ConfigurationError, ConflictError, NotFoundError
+from trainwright.trainer.config import parse_config
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+
+At = Callable[[str], Workspace]
+RATE = "optimizer.learning_rate"
+
+
+def tried(workspace: Workspace, idea: str, **given: Any) -> tuple[StudyView, dict[str, Any]]:
+    view = start_study(workspace, NAME, search={"experiment": {"idea": idea, **given}, "width": 2})
+    while not view.is_ended:
+        view = study_status(workspace, view.study_id, 10)
+    assert view.state == "completed", view.failure
+    assert view.ablation is not None
+    return view, view.ablation
+
+
+@pytest.mark.requirement("TUNE-5", "PHASE-8", "GATE-2")
+def test_ideas_in_code_are_judged_from_snapshots_and_the_kept_one_is_the_next_incumbent(at: At) -> None:
+    workspace = at("diagnosed")
+    code = workspace.path.parent / "code"
+    with pytest.raises(ConfigurationError, match="those of planned: there is nothing to compare"):
+        start_study(workspace, NAME, search={"experiment": "the same again"})
+    with pytest.raises(ConfigurationError, match="cannot be varied"):
+        start_study(
+            workspace, NAME, search={"experiment": {"idea": "another split", "changes": {"data.split.seed": 7}}}
+        )
+    with pytest.raises(NotFoundError, match="no 'experiment-9'"):
+        start_study(workspace, NAME, search={"experiment": {"idea": "as then", "code": "experiment-9"}})
+    (code / "flower_model.py").write_text(MODEL.replace("self.layers(rows)", "self.layers(0 * rows)"))
+    view, worse = tried(workspace, "look at nothing", max_repeats=3)
+    assert (worse["verdict"], worse["against"], worse["incumbent"]) == ("discarded", "planned", "planned")
+    assert view.trials_done == 4, "two seeds were enough"
+    assert view.next is not None
+    assert (Path(view.next.why.rpartition(" in ")[2]) / "flower_model.py").read_text() == MODEL
+    (code / "flower_model.py").write_text(MODEL.replace("16", "64"))
+    seen = {"changes": {RATE: 0.1}, "against": "experiment-1", "max_repeats": 3}
+    _, better = tried(workspace, "wider, a higher rate, and eyes", **seen)
+    assert (better["verdict"], better["incumbent"]) == ("kept", "experiment-2")
+    (code / "flower_model.py").write_text(f"{MODEL}\nraise ValueError('of mine')\n")
+    _, broken = tried(workspace, "an error", max_repeats=3)
+    assert (broken["against"], broken["verdict"]) == ("experiment-2", "crashed")
+    assert "of mine" in broken["conclusion"]
+    assert [line.partition(" ")[0] for line in broken["journal"]] == ["experiment-1", "experiment-2", "experiment-3"]
+    report = (workspace.project_folder(NAME) / "experiments.md").read_text()
+    assert "3 of `flowers` were judged, 1 kept" in report
+    assert "wider, a higher rate, and eyes" in report
+    assert projects.project_status(workspace, NAME).phase == "planning", "the folder is not what the plan was made for"
+    (code / "flower_model.py").write_text(MODEL)
+    assert projects.project_status(workspace, NAME).phase == "optimization", "and no experiment has closed anything"
+    assert verify_workspace(workspace.path).problems == []
+
+
+@pytest.mark.requirement("GATE-5")
+def test_what_judges_results_is_not_edited_in_an_experiment(at: At) -> None:
+    workspace = at("diagnosed")
+    with workspace.session() as session:
+        accepted = of_accepted_code(Evidence(session, workspace, NAME))
+        vars(accepted)["config"] = parse_config({**CONFIG, "metrics": ["flower_model.py:score"]})
+        (workspace.path.parent / "code" / "flower_model.py").write_text(MODEL + "\n\ndef score(*_): return 1.0\n")
+        edited = take_snapshot(workspace, NAME, workspace.path.parent / "code")
+        with pytest.raises(ConflictError, match=r"flower_model\.py makes the rows or judges the results"):
+            _require_same_judge(accepted, str(accepted.code_state), edited)

@@ -1,0 +1,58 @@
+"""Snapshots of a user's code: kept once by content, data linked, and nothing of the server's in them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from trainwright.tools.training_orchestrator import snapshots
+from trainwright.tools.training_orchestrator.snapshots import code_of, snapshot_folder, take_snapshot
+from trainwright.tools.workspace import Workspace
+from trainwright.trainer.base.errors import ConfigurationError, NotFoundError
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    code = tmp_path / "code"
+    for name, text in {
+        "net.py": "A = 1\n", "parts/block.py": "B = 2\n", "data/rows.csv": "1,2\n", "parts/notes.txt": "n\n",
+        ".git/config.py": "secret\n", "venv/lib.py": "library\n",
+    }.items():  # fmt: skip
+        (code / name).parent.mkdir(parents=True, exist_ok=True)
+        (code / name).write_text(text)
+    return code
+
+
+@pytest.fixture
+def workspace(root: Path) -> Workspace:
+    return Workspace.open(root / "work")
+
+
+@pytest.mark.requirement("PHASE-8")
+def test_code_is_copied_data_are_linked_and_the_same_code_is_kept_once(root: Path, workspace: Workspace) -> None:
+    digest = take_snapshot(workspace, "p", root)
+    folder = snapshot_folder(workspace, "p", digest)
+    assert code_of(folder) == {"net.py": "A = 1\n", "parts/block.py": "B = 2\n"}
+    assert (folder / "data").readlink() == root / "data"
+    assert (folder / "parts" / "notes.txt").readlink() == root / "parts" / "notes.txt"
+    assert sorted(path.name for path in folder.iterdir()) == ["data", "net.py", "parts"]
+    assert take_snapshot(workspace, "p", root) == digest
+    (root / "net.py").write_text("A = 3\n")
+    assert code_of(folder)["net.py"] == "A = 1\n", "edited meanwhile"
+    other = take_snapshot(workspace, "p", root)
+    assert other != digest
+    (root / "net.py").write_text("A = 1\n")
+    assert take_snapshot(workspace, "p", root) == digest
+    assert len(list(folder.parent.iterdir())) == 2, "no draft is left"
+
+
+@pytest.mark.requirement("PHASE-8")
+def test_too_much_code_and_a_snapshot_that_is_gone_are_named(
+    root: Path, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(NotFoundError, match="is gone"):
+        snapshot_folder(workspace, "p", "blake3:" + "0" * 64)
+    monkeypatch.setattr(snapshots, "MAX_ENTRIES", 3)
+    with pytest.raises(ConfigurationError, match="3 names to look through"):
+        take_snapshot(workspace, "p", root)

@@ -1,0 +1,79 @@
+"""Report on the experiments of a project: a table, the states of the code, and a picture of values by experiment."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from trainwright.tools.documents.rendering import render
+from trainwright.tools.figures.style import BLACK, BLUE, GREY, VERMILION, label, new_figure, save
+from trainwright.tools.gates.evidence import Evidence
+from trainwright.tools.hyperparameter_tuner.experiments.journal import Experiment, changed_lines, experiments_of
+from trainwright.tools.hyperparameter_tuner.experiments.verdict import KEPT
+from trainwright.tools.training_orchestrator.snapshots import folder_of_snapshot
+from trainwright.trainer.run import write_report
+
+REPORT, PLOT = "experiments.md", "plots/experiments.png"
+MAX_DRAWN = 200
+
+
+def rows_of(evidence: Evidence, study_id: str, results: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return one row for each experiment that was judged, in order.
+
+    Args:
+        results: of the experiment `study_id`, which the ledger does not have yet.
+    """
+    every = [replace(one, results=results) if one.study == study_id else one for one in experiments_of(evidence)]
+    return [_row(evidence, one) for one in every if one.results]
+
+
+def write_journal(rows: list[dict[str, Any]], project: str, objective: dict[str, str], folder: Path) -> None:
+    """Write report and picture below a folder."""
+    kept = sum(row["verdict"] == KEPT for row in rows)
+    text = render(
+        "hyperparameter_tuner/experiments/experiments.md.j2", project=project, rows=rows, total=len(rows), kept=kept,
+        link=PLOT, **objective,
+    )  # fmt: skip
+    write_report(folder / REPORT, text)
+    _draw(rows[-MAX_DRAWN:], objective, folder / PLOT)
+
+
+def _row(evidence: Evidence, one: Experiment) -> dict[str, Any]:
+    before, after = one.results["arms"]
+    effect: dict[str, Any] = next(iter(one.results["effects"]), {})
+    added, removed, _ = changed_lines(evidence, one.against_code, one.code)
+    return {
+        "name": one.name, "idea": one.idea, "against": one.against, "verdict": one.results["verdict"],
+        "mean": effect.get("mean"), "low": effect.get("low"), "high": effect.get("high"),
+        "before": before.get("mean"), "after": after.get("mean"), "seeds": len(one.results["seeds"]),
+        "added": added, "removed": removed, "changes": one.changes,
+        "folder": str(folder_of_snapshot(evidence.workspace, evidence.name, one.code)),
+    }  # fmt: skip
+
+
+def _draw(rows: list[dict[str, Any]], objective: dict[str, str], path: Path) -> Path:
+    """Draw each experiment's mean with the interval of its difference, its incumbent's mean, and the kept chain."""
+    figure, panels = new_figure(1, 1)
+    axes = panels[0, 0]
+    best: list[tuple[int, float]] = []
+    for place, row in enumerate(rows, 1):
+        if row["after"] is None:
+            continue
+        is_kept = row["verdict"] == KEPT
+        if row["mean"] is not None:
+            ends = [row["before"] + row["low"], row["before"] + row["high"]]
+            axes.plot([place, place], ends, color=BLUE if is_kept else GREY, linewidth=1.0)
+        axes.plot([place], [row["after"]], "o", color=BLUE if is_kept else GREY, markersize=6 if is_kept else 4)
+        if row["before"] is not None:
+            axes.plot([place], [row["before"]], "_", color=VERMILION, markersize=10)
+        if is_kept:
+            best.append((place, row["after"]))
+    if best:
+        places, values = zip(*best, strict=True)
+        axes.step([*places, len(rows) + 0.5], [*values, values[-1]], where="post", color=BLUE, linewidth=1.4)
+    for mark, colour, name in (("o", BLUE, "kept"), ("o", GREY, "not kept"), ("_", VERMILION, "incumbent, same seeds")):
+        axes.plot([], [], mark, color=colour, label=name)
+    axes.plot([], [], color=BLACK, linewidth=1.0, label="95 % interval of the difference")
+    label(axes, "each on seeds of its own", "experiment", f"validation {objective['metric']}")
+    return save(figure, f"Experiments: {len(rows)} ideas, {len(best)} kept", path)
