@@ -294,9 +294,8 @@ def _next(workspace: Workspace, study: Study) -> NextCall | None:
     if study.state in ACTIVE:
         arguments = {"study_id": study.id, "wait_seconds": 50}
         return NextCall(tool="tuning_status", arguments=arguments, why=f"the study is {study.state}")
-    is_judged = "experiment" in study.search and study.state == "completed"
-    if is_judged and (call := next_idea(workspace, study)) is not None:
-        return call
+    if "experiment" in study.search and study.state == "completed":
+        return next_idea(workspace, study)
     room = room_for(workspace, study.project, study.failure, int(study.search.get("width", 1)))
     if study.state == "stopped" and room is not None:  # on a full disk nothing else of the project goes on either
         return room

@@ -77,10 +77,16 @@ def order_for(run: Path, specification: RunSpecification, env: Mapping[str, str]
     own = [f"{one}/artifacts/{name}" for one in specification.sides for name in (FILE, f"{SplitRows.file}.json")]
     kept = [one for one in (specification.data_cache, specification.first_looks) if one is not None]
     logins = closed.logins_of(specification.config, env)
-    root, linked = specification.code_root, specification.linked_roots
-    linked = [*linked, specification.snapshot_of] if specification.snapshot_of is not None else linked
+    root, linked = specification.snapshot_of or specification.code_root, specification.linked_roots
+    snapshot = [specification.code_root] if specification.snapshot_of is not None else []
     return _order(by, run, env, specification.runtime, code_root=root, linked=linked, kept=kept, logins=logins) | {
-        "own_reads": [*own, *([source] if source else []), *logins, *_of_data(specification.connections.values(), env)],
+        "own_reads": [
+            *own,
+            *snapshot,
+            *([source] if source else []),
+            *logins,
+            *_of_data(specification.connections.values(), env),
+        ],
         "rows": [f"{source}/artifacts/{ROWS}"],
     }
 

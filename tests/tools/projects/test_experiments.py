@@ -51,7 +51,9 @@ def test_ideas_in_code_are_judged_from_snapshots_and_the_kept_one_is_the_next_in
     assert (worse["verdict"], worse["against"], worse["incumbent"]) == ("discarded", "planned", "planned")
     assert view.trials_done == 4, "two seeds were enough"
     assert view.next is not None
-    assert (Path(view.next.why.rpartition(" in ")[2]) / "flower_model.py").read_text() == MODEL
+    goes_on, folder = view.next.why.split(", whose code lies in ")
+    assert goes_on == "the next idea goes on from planned"
+    assert (Path(folder) / "flower_model.py").read_text() == MODEL
     (code / "flower_model.py").write_text(MODEL.replace("16", "64"))
     seen = {"changes": {RATE: 0.1}, "against": "experiment-1", "max_repeats": 3}
     _, better = tried(workspace, "wider, a higher rate, and eyes", **seen)
@@ -60,7 +62,7 @@ def test_ideas_in_code_are_judged_from_snapshots_and_the_kept_one_is_the_next_in
     _, broken = tried(workspace, "an error", max_repeats=3)
     assert (broken["against"], broken["verdict"]) == ("experiment-2", "crashed")
     assert "of mine" in broken["conclusion"]
-    assert [line.partition(" ")[0] for line in broken["journal"]] == ["experiment-1", "experiment-2", "experiment-3"]
+    assert [line.partition(",")[0] for line in broken["journal"]] == ["experiment-1", "experiment-2", "experiment-3"]
     report = (workspace.project_folder(NAME) / "experiments.md").read_text()
     assert "3 of `flowers` were judged, 1 kept" in report
     assert "wider, a higher rate, and eyes" in report

@@ -47,7 +47,7 @@ class Experiment:
 
     def told(self) -> str:
         """Say in one line what was tried and what came of it."""
-        return f"{self.name} ({self.verdict or self.state}, against {self.against}): {self.idea}. {self.conclusion}"
+        return f"{self.name}, {self.idea}, against {self.against}: {self.conclusion or self.state}"
 
 
 def experiments_of(evidence: Evidence) -> list[Experiment]:
@@ -73,18 +73,18 @@ def incumbent_of(evidence: Evidence) -> Experiment | None:
     return next((one for one in reversed(kept) if one.base_config_digest == evidence.config_digest), None)
 
 
-def next_idea(workspace: Workspace, study: Study) -> NextCall | None:
-    """Return where the next idea begins, after an experiment that was not kept; None where it was."""
+def next_idea(workspace: Workspace, study: Study) -> NextCall:
+    """Return where the next idea begins, and after one that was kept how to end."""
     with workspace.snapshot() as session:
         evidence = Evidence(session, workspace, study.project, inspection=Look())
         own = next(one for one in experiments_of(evidence) if one.study == study.id)
         holds = incumbent_of(evidence)
-    if own.verdict == KEPT:
-        return None
     name = holds.name if holds is not None else own.against
     folder = folder_of_snapshot(workspace, study.project, holds.code if holds is not None else own.against_code)
     why = f"the next idea goes on from {name}, whose code lies in {folder}"
-    return NextCall(tool="read_document", arguments={"path": f"{DOCUMENT}#the-journal"}, why=why)
+    if own.verdict == KEPT:
+        why += "; or end: its code and changes, brought into the project, pass the gates once"
+    return NextCall(tool="read_document", arguments={"path": f"{DOCUMENT}#the-end"}, why=why)
 
 
 def changed_lines(evidence: Evidence, one: str, other: str) -> tuple[int, int, str]:

@@ -42,7 +42,7 @@ def judge(
     return _told(
         verdict,
         f"{effect['mean']:+.4g} ({effect['low']:+.4g} to {effect['high']:+.4g}) over {len(tried['values'])} seeds, "
-        f"{incumbent['mean']:.4g} to {tried['mean']:.4g}",
+        f"{tried['mean']:.4g} against {incumbent['mean']:.4g}",
     )
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from trainwright.tools.documents.rendering import render
-from trainwright.tools.figures.style import BLACK, BLUE, GREY, VERMILION, label, new_figure, save
+from trainwright.tools.figures.style import BLUE, GREY, VERMILION, label, new_figure, save
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.hyperparameter_tuner.experiments.journal import Experiment, changed_lines, experiments_of
 from trainwright.tools.hyperparameter_tuner.experiments.verdict import KEPT
@@ -44,7 +44,7 @@ def _row(evidence: Evidence, one: Experiment) -> dict[str, Any]:
     effect: dict[str, Any] = next(iter(one.results["effects"]), {})
     added, removed, _ = changed_lines(evidence, one.against_code, one.code)
     return {
-        "name": one.name, "idea": one.idea, "against": one.against, "verdict": one.results["verdict"],
+        "name": one.name, "number": int(one.name.rpartition("-")[2]), "idea": one.idea, "against": one.against, "verdict": one.results["verdict"],
         "mean": effect.get("mean"), "low": effect.get("low"), "high": effect.get("high"),
         "before": before.get("mean"), "after": after.get("mean"), "seeds": len(one.results["seeds"]),
         "added": added, "removed": removed, "changes": one.changes,
@@ -54,10 +54,13 @@ def _row(evidence: Evidence, one: Experiment) -> dict[str, Any]:
 
 def _draw(rows: list[dict[str, Any]], objective: dict[str, str], path: Path) -> Path:
     """Draw each experiment's mean with the interval of its difference, its incumbent's mean, and the kept chain."""
+    from matplotlib.ticker import MaxNLocator
+
     figure, panels = new_figure(1, 1)
     axes = panels[0, 0]
     best: list[tuple[int, float]] = []
-    for place, row in enumerate(rows, 1):
+    for row in rows:
+        place = row["number"]
         if row["after"] is None:
             continue
         is_kept = row["verdict"] == KEPT
@@ -71,9 +74,11 @@ def _draw(rows: list[dict[str, Any]], objective: dict[str, str], path: Path) -> 
             best.append((place, row["after"]))
     if best:
         places, values = zip(*best, strict=True)
-        axes.step([*places, len(rows) + 0.5], [*values, values[-1]], where="post", color=BLUE, linewidth=1.4)
+        axes.step([*places, rows[-1]["number"] + 0.5], [*values, values[-1]], where="post", color=BLUE, linewidth=1.4)
     for mark, colour, name in (("o", BLUE, "kept"), ("o", GREY, "not kept"), ("_", VERMILION, "incumbent, same seeds")):
         axes.plot([], [], mark, color=colour, label=name)
-    axes.plot([], [], color=BLACK, linewidth=1.0, label="95 % interval of the difference")
+    axes.plot([], [], color=GREY, linewidth=1.0, label="95 % interval of the difference")
+    axes.xaxis.set_major_locator(MaxNLocator(12, integer=True))
+    axes.set_xlim(rows[0]["number"] - 0.5, rows[-1]["number"] + 0.5)
     label(axes, "each on seeds of its own", "experiment", f"validation {objective['metric']}")
     return save(figure, f"Experiments: {len(rows)} ideas, {len(best)} kept", path)
