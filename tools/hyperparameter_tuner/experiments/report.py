@@ -44,7 +44,8 @@ def _row(evidence: Evidence, one: Experiment) -> dict[str, Any]:
     effect: dict[str, Any] = next(iter(one.results["effects"]), {})
     added, removed, _ = changed_lines(evidence, one.against_code, one.code)
     return {
-        "name": one.name, "number": int(one.name.rpartition("-")[2]), "idea": one.idea, "against": one.against, "verdict": one.results["verdict"],
+        "name": one.name, "number": int(one.name.rpartition("-")[2]), "idea": one.idea,
+        "against": one.against, "verdict": one.results["verdict"],
         "mean": effect.get("mean"), "low": effect.get("low"), "high": effect.get("high"),
         "before": before.get("mean"), "after": after.get("mean"), "seeds": len(one.results["seeds"]),
         "added": added, "removed": removed, "changes": one.changes,
