@@ -28,7 +28,7 @@ export OMP_NUM_THREADS ?= 1
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: gpu help install companions clouds lowest nightly extras pages long-tests bench-monitor demo test quick check lint types layers coverage bench-surface bench-memory bench-time bench-patterns bench-start bench-walls bench-session bench-resume bench-engine bench-soak data-faults monitor-faults conformance cheats clean-room predict walks agent-tasks model-test bench-gate-kills bench-study-kills mutations pictures examples format clean secrets-test environments integrations gpu-kit inputs fuzz bundle
+.PHONY: gpu help install companions clouds lowest nightly extras pages long-tests bench-monitor demo test quick check lint types layers coverage bench-surface bench-memory bench-time bench-patterns bench-honesty bench-start bench-walls bench-session bench-resume bench-engine bench-soak data-faults monitor-faults conformance cheats clean-room predict walks agent-tasks model-test bench-gate-kills bench-study-kills mutations pictures examples format clean secrets-test environments integrations gpu-kit inputs fuzz bundle
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -105,6 +105,9 @@ bench-memory: install  ## Memory estimated before anything is allocated, and mea
 
 bench-time: install  ## Seconds of a step estimated before anything ran, and after a probe, against steps that follow (QUICK=1)
 	$(BIN)/python -P benchmarks/memory --time $(if $(QUICK),--only mlp)
+
+bench-honesty: install  ## How many useless ideas the rule of experiments keeps, how many real gains, and what chains claim
+	$(BIN)/python -P benchmarks/honesty
 
 bench-patterns: install  ## Every template of skills/training-patterns on generated data, over three seeds (QUICK=1, ONLY=lora)
 	$(BIN)/python -P benchmarks/patterns $(if $(QUICK),--quick) $(if $(ONLY),--only $(ONLY))

@@ -19,15 +19,16 @@ from trainwright.tools.hyperparameter_tuner.experiments.verdict import (
 )
 
 MOST = 8
+EIGHT = looks_up_to(MOST)
 
 
 def judged(draw: random.Random, effect: float) -> tuple[str, int]:
     """Return the verdict on an effect in deviations of a seed, and the seeds that it took."""
     differences: list[float] = []
-    for number in looks_up_to(MOST):
+    for number in EIGHT:
         while len(differences) < number:
             differences.append(effect + draw.gauss(0, 1) - draw.gauss(0, 1))
-        if (verdict := verdict_of(differences, MOST)) is not None:
+        if (verdict := verdict_of(differences, EIGHT)) is not None:
             return verdict, number
     raise AssertionError("the last look decides")
 
@@ -48,18 +49,21 @@ def test_of_changes_that_do_nothing_at_most_one_in_twenty_is_kept_and_gains_are_
 @pytest.mark.requirement("TUNE-5")
 @pytest.mark.parametrize("most", [3, 5, 8, 20])
 def test_all_looks_together_spend_the_level_and_no_more(most: int) -> None:
-    looks = [one for one in looks_up_to(most) if one >= LEAST_KEPT]
-    spent = [spent_at(one, most) for one in looks]
+    looks = looks_up_to(most)
+    spent = [spent_at(one, looks) for one in looks if one >= LEAST_KEPT]
     assert sum(spent) == pytest.approx(ALPHA)
     assert min(spent) > 0
     assert looks[-1] == most
+    assert spent_at(most, (most,)) == pytest.approx(ALPHA), "a single look has all of it"
 
 
 @pytest.mark.requirement("TUNE-5")
 def test_few_seeds_discard_what_is_worse_and_keep_nothing() -> None:
-    assert verdict_of([-0.1, -0.2], MOST) == DISCARDED
-    assert verdict_of([9.0, 9.1], MOST) is None, "two seeds keep nothing"
-    assert verdict_of([0.1, -0.2], MOST) is None
-    assert verdict_of([0.1, -0.2, 0.05], MOST) == DISCARDED
-    assert verdict_of([0.1, 0.1, 0.1], 3) == KEPT
-    assert verdict_of([0.01, 0.01, 0.01], 3, step=0.1) == UNDECIDED, "values that agree show how coarse the metric is"
+    assert verdict_of([-0.1, -0.2], EIGHT) == DISCARDED
+    assert verdict_of([9.0, 9.1], EIGHT) is None, "two seeds keep nothing"
+    assert verdict_of([0.1, -0.2], EIGHT) is None
+    assert verdict_of([0.1, -0.2, 0.05], EIGHT) == DISCARDED
+    assert verdict_of([0.1, 0.1, 0.1], (2, 3)) == KEPT
+    assert verdict_of([0.01, 0.01, 0.01], (2, 3), step=0.1) == UNDECIDED, (
+        "values that agree show how coarse the metric is"
+    )

@@ -51,8 +51,8 @@ def results_of(
     found = problem if design.contrasts or problem else _repeated(arms[0], objective["metric"], samples)
     judged: dict[str, Any] = {}
     if search.experiment is not None:
-        most, rows = search.ablation.repeats, validation_rows(evidence)
-        judged = judge(arms, effects, problem, direction=objective["direction"], most=most, rows=rows)
+        rows = validation_rows(evidence)
+        judged = judge(arms, effects, problem, direction=objective["direction"], looks=search.looks, rows=rows)
     for arm in arms:
         del arm["weights"], arm["runs"]  # compared, and not recorded: a seal holds them
     return {

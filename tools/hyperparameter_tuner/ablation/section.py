@@ -64,6 +64,8 @@ class ExperimentSection(Closed):
     """The incumbent's name: `experiment-3`, or `planned`."""
     against_code: str
     against_changes: dict[str, Any]
+    confirms: bool = False
+    """Whether all of its seeds are trained before the only look."""
 
     @property
     def design(self) -> Design:
@@ -92,7 +94,8 @@ class AblationSearch(Closed):
     @property
     def looks(self) -> tuple[int, ...]:
         """Numbers of seeds after which it may end."""
-        return (self.ablation.repeats,) if self.experiment is None else looks_up_to(self.ablation.repeats)
+        is_one = self.experiment is None or self.experiment.confirms
+        return (self.ablation.repeats,) if is_one else looks_up_to(self.ablation.repeats)
 
     @property
     def runs(self) -> int:

@@ -83,7 +83,7 @@ def next_idea(workspace: Workspace, study: Study) -> NextCall:
     folder = folder_of_snapshot(workspace, study.project, holds.code if holds is not None else own.against_code)
     why = f"the next idea goes on from {name}, whose code lies in {folder}"
     if own.verdict == KEPT:
-        why += "; or end: its code and changes, brought into the project, pass the gates once"
+        why += "; or end: measure the chain once by confirm, and bring its code and changes through the gates"
     return NextCall(tool="read_document", arguments={"path": f"{DOCUMENT}#the-end"}, why=why)
 
 

@@ -17,7 +17,13 @@ WORDS = {
 
 
 def judge(
-    arms: list[dict[str, Any]], effects: list[dict[str, Any]], problem: str, *, direction: str, most: int, rows: int
+    arms: list[dict[str, Any]],
+    effects: list[dict[str, Any]],
+    problem: str,
+    *,
+    direction: str,
+    looks: Sequence[int],
+    rows: int,
 ) -> dict[str, Any]:
     """Return verdict and conclusion, or nothing where more seeds are needed.
 
@@ -25,7 +31,7 @@ def judge(
         arms: the incumbent's and the experiment's values and runs, by seed.
         effects: their difference, where every run completed.
         problem: why nothing can be estimated.
-        most: seeds that it may take.
+        looks: numbers of seeds after which a verdict may fall.
         rows: size of the validation split; 0 where unknown.
     """
     incumbent, tried = arms
@@ -36,7 +42,7 @@ def judge(
     sign = 1.0 if direction == "maximize" else -1.0
     step = resolution([*incumbent["values"], *tried["values"]], rows)
     effect = effects[0]
-    verdict = verdict_of([sign * one for one in effect["differences"]], most, step)
+    verdict = verdict_of([sign * one for one in effect["differences"]], looks, step)
     if verdict is None:
         return {}
     return _told(

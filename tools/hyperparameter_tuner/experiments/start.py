@@ -58,6 +58,8 @@ class AskedExperiment(Closed):
     """`experiment-3` or `planned`; by default the newest that was kept."""
     max_repeats: Annotated[int, Field(ge=LEAST_KEPT, le=20)] = 8
     """Seeds that it may take, on each of which the incumbent is trained too."""
+    confirm: bool = False
+    """Take all of them before the only look, which leaves the difference unbiased."""
 
 
 def is_experiment(search: dict[str, Any] | None) -> bool:
@@ -96,7 +98,7 @@ def start_experiment(
         _require_same_judge(evidence, accepted, code)
         section = ExperimentSection(
             idea=asked.idea, number=len(experiments_of(evidence)) + 1, code=code, changes=changes, against=before.name,
-            against_code=before.code, against_changes=before.changes,
+            against_code=before.code, against_changes=before.changes, confirms=asked.confirm,
         )  # fmt: skip
         whole = AblationSearch(
             ablation=AblationSection(factors={}, combinations=[], repeats=asked.max_repeats),

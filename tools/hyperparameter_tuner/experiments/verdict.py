@@ -27,7 +27,7 @@ def looks_up_to(most: int) -> tuple[int, ...]:
     return (*(number for number in LOOKS if number < most), most)
 
 
-def verdict_of(differences: Sequence[float], most: int, step: float = 0.0) -> str | None:
+def verdict_of(differences: Sequence[float], looks: Sequence[int], step: float = 0.0) -> str | None:
     """Return the verdict on the differences that there are; None: more seeds are needed.
 
     Kept where they are above 0 beyond chance, at the part of the 5 % that this look has. Discarded where after two
@@ -35,25 +35,27 @@ def verdict_of(differences: Sequence[float], most: int, step: float = 0.0) -> st
 
     Args:
         differences: experiment less incumbent, one a seed, above 0 where the experiment is better.
-        most: seeds that the experiment may take.
+        looks: the numbers of seeds after which a verdict may fall (`looks_up_to`), these among them. A single one spends
+            the whole 5 %, and leaves the mean difference unbiased.
         step: the smallest difference of two values of the metric; no spread is taken to be smaller than it gives.
     """
     from scipy import stats
 
-    number = len(differences)
+    number, most = len(differences), looks[-1]
     mean = statistics.fmean(differences)
     if number < LEAST_KEPT:
         return DISCARDED if max(differences) <= 0.0 else None
     if mean <= 0.0:
         return DISCARDED
     error = max(statistics.stdev(differences), step / math.sqrt(6)) / math.sqrt(number)
-    if error == 0.0 or float(stats.t.sf(mean / error, number - 1)) <= spent_at(number, most):
+    if error == 0.0 or float(stats.t.sf(mean / error, number - 1)) <= spent_at(number, looks):
         return KEPT
     return UNDECIDED if number >= most else None
 
 
-def spent_at(number: int, most: int) -> float:
+def spent_at(number: int, looks: Sequence[int]) -> float:
     """Return the chance of a false keep that the look at so many seeds may add."""
-    earlier = [one for one in looks_up_to(most) if LEAST_KEPT <= one < number]
-    spent: list[float] = [ALPHA * (one / most) ** POWER_OF_SPENDING for one in (*earlier, number)]
-    return spent[-1] - (spent[-2] if earlier else 0.0)
+    spent: list[float] = [
+        ALPHA * (one / looks[-1]) ** POWER_OF_SPENDING for one in looks if LEAST_KEPT <= one <= number
+    ]
+    return spent[-1] - (spent[-2] if len(spent) > 1 else 0.0)
