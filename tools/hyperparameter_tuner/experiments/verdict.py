@@ -35,8 +35,8 @@ def verdict_of(differences: Sequence[float], looks: Sequence[int], step: float =
 
     Args:
         differences: experiment less incumbent, one a seed, above 0 where the experiment is better.
-        looks: the numbers of seeds after which a verdict may fall (`looks_up_to`), these among them. A single one spends
-            the whole 5 %, and leaves the mean difference unbiased.
+        looks: the numbers of seeds after which a verdict may fall (`looks_up_to`), these among them. A single one
+            spends the whole 5 %, and leaves the mean difference unbiased.
         step: the smallest difference of two values of the metric; no spread is taken to be smaller than it gives.
     """
     from scipy import stats
