@@ -43,6 +43,7 @@ RECORDS = {
     "tools/reports/final_model.py",  # a script of ours, and digests
     "tools/tracking/follower.py",  # positions
     "tools/tracking/wandb_tracker.py",
+    "tools/training_orchestrator/snapshots.py",  # the user's code, as runs import it
     "tools/workspace/model_signature.py",  # a public key
     "tools/workspace/settings.py",  # the owner's own file
 }

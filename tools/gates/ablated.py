@@ -1,4 +1,4 @@
-"""What an ablation study found: which of its configurations are as good as the best one, and which of those to take."""
+"""Comparison of an ablation study's configurations with the best of them, and which of those to take."""
 
 from __future__ import annotations
 

@@ -102,6 +102,11 @@ def _files(root: Path, *, without: Path) -> dict[str, bytes]:
     return found
 
 
+def _is_linked(name: str) -> bool:
+    """Whether it may be data: not folders of tools, nor hidden names, which hold logins and settings, but DVC's."""
+    return name not in SKIPPED and (not name.startswith(".") or name == ".dvc")
+
+
 def _is_looked_into(folder: Path, without: Path) -> bool:
     return folder.name not in SKIPPED and not folder.name.startswith(".") and folder != without
 
@@ -115,5 +120,5 @@ def _lay(source: Path, target: Path, files: dict[str, bytes], without: Path, bel
         elif any(known.startswith(f"{name}/") for known in files):
             (target / entry.name).mkdir()
             _lay(Path(entry.path), target / entry.name, files, without, f"{name}/")
-        elif entry.name not in SKIPPED and Path(entry.path) != without:
+        elif _is_linked(entry.name) and Path(entry.path) != without:
             (target / entry.name).symlink_to(entry.path)

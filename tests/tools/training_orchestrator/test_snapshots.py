@@ -17,7 +17,7 @@ def root(tmp_path: Path) -> Path:
     code = tmp_path / "code"
     for name, text in {
         "net.py": "A = 1\n", "parts/block.py": "B = 2\n", "data/rows.csv": "1,2\n", "parts/notes.txt": "n\n",
-        ".git/config.py": "secret\n", "venv/lib.py": "library\n",
+        ".git/config.py": "secret\n", ".env": "KEY=1\n", "venv/lib.py": "library\n",
     }.items():  # fmt: skip
         (code / name).parent.mkdir(parents=True, exist_ok=True)
         (code / name).write_text(text)

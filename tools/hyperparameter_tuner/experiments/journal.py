@@ -46,7 +46,7 @@ class Experiment:
         return cls("planned", "", "the accepted baseline", code, {})
 
     def told(self) -> str:
-        """Say in one line what was tried and what came of it."""
+        """Say in one line what was tried, and with which verdict."""
         return f"{self.name}, {self.idea}, against {self.against}: {self.conclusion or self.state}"
 
 
