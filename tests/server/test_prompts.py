@@ -26,10 +26,10 @@ def test_a_prompt_names_exactly_the_tools_it_uses(path):
 
 
 @pytest.mark.requirement("SKILL-9")
-async def test_the_three_prompts_are_served_with_their_arguments_filled_in(in_memory):
+async def test_the_prompts_are_served_with_their_arguments_filled_in(in_memory):
     async with in_memory() as agent:
         listed = {prompt.name: prompt for prompt in (await agent.client.list_prompts()).prompts}
-        assert set(listed) == {"train_a_model", "diagnose_a_run", "finalize_and_export"}
+        assert set(listed) == {"train_a_model", "diagnose_a_run", "finalize_and_export", "research"}
         for prompt in listed.values():
             values = {argument.name: f"<{argument.name}>" for argument in prompt.arguments}
             text = (await agent.client.get_prompt(prompt.name, values)).messages[0].content.text
