@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from trainwright.tools.answers import NextCall
-from trainwright.tools.gates.ablated import space_to_confirm
+from trainwright.tools.gates.ablated import more_seeds, space_to_confirm, watched_ablation
 from trainwright.tools.gates.beside_rivals import baseline_outdone
 from trainwright.tools.gates.call_history import ignored
 from trainwright.tools.gates.cures import fixes_exhausted
@@ -97,8 +97,12 @@ def reopening_call(evidence: Records) -> NextCall:
 
 def first_search(evidence: Records) -> NextCall:
     """Name the first search: the configuration's or one around its learning rate, as large as the limits leave."""
+    if (watched := watched_ablation(evidence)) is not None:
+        return watched
     if why := no_room(evidence):
         return conclude(evidence, why)
+    if (more := more_seeds(evidence)) is not None:
+        return more
     search = _fitting(evidence)
     why = f"search for better; {costs(evidence, search['trials'], search.get('confirmation_repeats', USUAL_REPEATS))}"
     if (rival := baseline_outdone(evidence)) is not None:
@@ -292,8 +296,9 @@ def seconds_a_trial(evidence: Records) -> float | None:
     ids = [
         run_id
         for run_id, start in evidence.facts.started.items()
-        if start.kind == RunKind.TRIAL and start.study in studies and run_id in evidence.facts.seals
-    ]
+        if run_id in evidence.facts.seals and start.study is not None
+        and (start.study in studies if start.kind == RunKind.TRIAL else start.kind == RunKind.ABLATION)
+    ]  # fmt: skip
     runs = [evidence.run(run_id) for run_id in ids[-MAX_TIMED:]] or [evidence.baseline]
     return middle_seconds([run.row for run in runs if run is not None])
 

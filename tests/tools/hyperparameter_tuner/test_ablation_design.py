@@ -51,7 +51,7 @@ def test_combinations_stand_beside_the_levels() -> None:
 def results_of_arms(*arms: tuple[dict[str, Any], list[float]], direction: str = "maximize") -> dict[str, Any]:
     made = [{"name": combination_name(changes) or "reference", "changes": changes, "values": values,
              "mean": statistics.fmean(values)} for changes, values in arms]  # fmt: skip
-    return {"direction": direction, "arms": made}
+    return {"direction": direction, "arms": made, "seeds": [*range(len(made[0]["values"]))]}
 
 
 @pytest.mark.requirement("TUNE-5")
@@ -61,15 +61,27 @@ def test_of_configurations_that_the_noise_does_not_tell_apart_the_one_of_fewest_
     told = told_beside_best(results_of_arms(reference, norm, both), 0)
     assert told == (
         "shift = 2, norm = true has the best mean (0.9792); behind it within the seeds' noise: norm = true (by "
-        "0.00075). norm = true is as good with fewer changes."
+        "0.00075). norm = true is as good with fewer changes. Better than reference on each of 4 seeds: norm = true, "
+        "shift = 2, norm = true."
     )
     apart = both[0], [value + 0.01 for value in norm[1]]
     told = told_beside_best(results_of_arms(reference, norm, apart), 0)
-    assert told.endswith("every other is behind it beyond the seeds' noise.")
+    assert "; every other is behind it beyond the seeds' noise, or on every seed." in told
     flipped = [({**changes}, [1 - value for value in values]) for changes, values in (reference, norm, both)]
     best, ((equal, behind),) = beside_best(results_of_arms(*flipped, direction="minimize"), 0)
     assert (best["changes"], equal["changes"], behind) == (both[0], norm[0], pytest.approx(0.00075))
-    assert told_beside_best(results_of_arms(reference, norm), 0) == "", "the effect says it"
+    told = told_beside_best(results_of_arms(reference, norm), 0)
+    assert told == "Better than reference on each of 4 seeds: norm = true.", "the effect says the rest"
+
+
+@pytest.mark.requirement("TUNE-5")
+def test_what_is_many_times_worse_on_every_seed_is_said_to_be_where_so_few_settle_nothing() -> None:
+    arms = ({}, [586.3, 501.0, 510.0]), ({"tied": 1}, [519.3, 477.4, 514.6]), ({"norm": 1}, [2620.0, 10124.0, 2575.0])
+    told = told_beside_best(results_of_arms(*arms, direction="minimize"), 0)
+    assert told == (
+        "tied = 1 has the best mean (503.8); behind it within the seeds' noise: reference (by 28.7). reference is as "
+        "good with fewer changes. Worse than reference on each of 3 seeds: norm = 1 (4.5 times at least)."
+    )
 
 
 @pytest.mark.requirement("TUNE-5")

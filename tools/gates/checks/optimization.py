@@ -51,7 +51,8 @@ def study_completed(evidence: Evidence, line: CheckLine) -> Outcome:
         return not_applicable(without, line.text)
     study = evidence.study
     if study is None:
-        return failed("no study on this configuration", line.text, first_search(evidence))
+        beside = "; an ablation study opens no gate" if evidence.entries("ablation") else ""
+        return failed(f"no study on this configuration{beside}", line.text, first_search(evidence))
     return passed_if(study.state == "completed", f"{study.id} is {study.state}", line.text, _study_next(evidence))
 
 
