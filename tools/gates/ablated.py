@@ -10,7 +10,7 @@ from typing import Any
 from trainwright.tools.answers import NextCall
 from trainwright.tools.gates.improvement import CONFIDENCE, resolution, validation_rows
 from trainwright.tools.gates.records import Records
-from trainwright.tools.gates.studies import ACTIVE, every_study
+from trainwright.tools.gates.studies import ACTIVE, ablation_studies, every_study
 from trainwright.trainer.config import flatten
 
 Arm = dict[str, Any]
@@ -77,10 +77,7 @@ def more_seeds(evidence: Records) -> NextCall | None:
     None where a level was better beyond the noise, where nothing leads the reference, after ten seeds, and where the
     limits leave fewer runs.
     """
-    ended = [body for body in every_study(evidence, "ablation").values()
-             if body.get("results") and body.get("base_config_digest") == evidence.config_digest
-             and "experiment" not in body["search"]]  # fmt: skip
-    results = ended[-1]["results"] if ended else {}
+    results = _newest(evidence)
     if not results or any(effect["verdict"] == "better" for effect in results["effects"]):
         return None
     found, repeats = beside_best(results, validation_rows(evidence)), len(results["seeds"])
@@ -98,11 +95,7 @@ def space_to_confirm(evidence: Records) -> dict[str, Any]:
     Best is what is not told apart from the best mean. Empty where no level was better than the present value, and where
     there are more than `MAX_CONFIRMED` changes.
     """
-    own: set[str] = set()
-    results: dict[str, Any] = {}
-    for _, body in evidence.entries("ablation"):
-        own |= {body["study_id"]} if body.get("base_config_digest") == evidence.config_digest else set()
-        results = body["results"] if body.get("results") and body["study_id"] in own else results
+    results = _newest(evidence)
     if not any(effect["verdict"] == "better" for effect in results.get("effects", [])):
         return {}
     found = beside_best(results, validation_rows(evidence))
@@ -114,6 +107,13 @@ def space_to_confirm(evidence: Records) -> dict[str, Any]:
     space = {key: {"type": "categorical", "choices": [present.get(key), value]} for key, value in changes.items()}
     is_plain = all(isinstance(value, int | float | str) for one in space.values() for value in one["choices"])
     return space if is_plain and len(space) <= MAX_CONFIRMED else {}
+
+
+def _newest(evidence: Records) -> dict[str, Any]:
+    """Return the results of the newest ablation study of the present configuration that has ended; or nothing."""
+    ended = [body for body in ablation_studies(evidence).values() if body.get("results")]
+    own = [body["results"] for body in ended if body.get("base_config_digest") == evidence.config_digest]
+    return dict(own[-1]) if own else {}
 
 
 def told_by_seed(results: dict[str, Any]) -> str:

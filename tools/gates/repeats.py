@@ -11,7 +11,7 @@ from trainwright.tools.gates.exits import takes_best
 from trainwright.tools.gates.improvement import seeds_in_words, validation_rows
 from trainwright.tools.gates.records import Records
 from trainwright.tools.gates.searches import seconds_a_trial, time_in_words
-from trainwright.tools.gates.studies import ACTIVE, every_study
+from trainwright.tools.gates.studies import ACTIVE, ablation_studies
 from trainwright.trainer.config.seed_words import asked_seeds
 
 MIN_SEEDS, USUAL_SEEDS, MAX_SEEDS = 3, 5, 20
@@ -82,7 +82,7 @@ def _studies(evidence: Records) -> dict[str, dict[str, Any]]:
     """Return the studies without factors of the present configuration, on the data and code of its baseline."""
     return {
         name: body
-        for name, body in every_study(evidence, "ablation").items()
+        for name, body in ablation_studies(evidence).items()
         if body["base_config_digest"] == evidence.config_digest
         and not any(body["search"]["ablation"].get(name) for name in ("factors", "combinations"))
         and _is_of_present(evidence, body)

@@ -20,6 +20,12 @@ def every_study(evidence: Records, kind: str = "study") -> dict[str, dict[str, A
     return found
 
 
+def ablation_studies(evidence: Records) -> dict[str, dict[str, Any]]:
+    """Return the project's ablation studies by id in order, without experiments: each one's ledger entries merged."""
+    every = every_study(evidence, "ablation").items()
+    return {name: body for name, body in every if "experiment" not in (body.get("search") or {})}
+
+
 def studies_of(evidence: Records) -> dict[str, dict[str, Any]]:
     """Return the studies on the present configuration, as `every_study` does."""
     digest = evidence.config_digest

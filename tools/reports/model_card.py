@@ -27,7 +27,7 @@ from trainwright.tools.gates.repeats import repeats_text
 from trainwright.tools.gates.run_evidence import RunEvidence
 from trainwright.tools.gates.scope import scope_changes
 from trainwright.tools.gates.searches import unmet_wish
-from trainwright.tools.gates.studies import every_study, studies_told
+from trainwright.tools.gates.studies import ablation_studies, every_study, studies_told
 from trainwright.tools.gates.test_set_access import SplitAccess
 from trainwright.tools.launchers.worker_wall import told
 from trainwright.tools.ledger.events import RunEvaluated
@@ -269,7 +269,8 @@ def _tried(evidence: Evidence) -> dict[str, Any]:
         "studies": studies_told(every_study(evidence)),
         "asked": "" if (asked := unmet_wish(evidence)) is None else asked.words,
         "trials": sum(start.kind == RunKind.TRIAL and start.study is not None for start in started),
-        "ablations": len({body["study_id"] for _, body in evidence.entries("ablation")}),
+        "ablations": len(ablation_studies(evidence)),
+        "experiments": len(every_study(evidence, "ablation")) - len(ablation_studies(evidence)),
         "ablated": sum(start.kind == RunKind.ABLATION and start.study is not None for start in started),
         "metric": evidence.goal_metric,
     }

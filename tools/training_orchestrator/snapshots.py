@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from pathlib import Path
@@ -11,13 +12,13 @@ from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.workspace import checked_name
 from trainwright.trainer.base.canonical import digest_bytes, digest_json
-from trainwright.trainer.base.errors import ConfigurationError, ConflictError, NotFoundError
+from trainwright.trainer.base.errors import ConfigurationError, GateRefusedError, IntegrityError, NotFoundError
 from trainwright.trainer.base.paths import SKIPPED
 
 SUFFIXES = frozenset({".py", ".yaml", ".yml", ".toml", ".cfg", ".ini"})
 """Of files that are copied: code, and what code is configured by. Data are linked, and held to the plan's digests."""
 MAX_FILE_BYTES, MAX_BYTES, MAX_ENTRIES = 1 << 20, 20 << 20, 100_000
-FOLDER = "snapshots"
+FOLDER, MANIFEST = "snapshots", ".snapshot.json"
 
 
 def take_snapshot(workspace: Workspace, project: str, root: Path) -> str:
@@ -30,15 +31,20 @@ def take_snapshot(workspace: Workspace, project: str, root: Path) -> str:
     """
     files = _files(root.resolve(), without=workspace.path.resolve())
     digest = digest_json({name: digest_bytes(content) for name, content in files.items()})
-    place = folder_of_snapshot(workspace, project, digest)
-    if not place.is_dir():
-        place.parent.mkdir(parents=True, exist_ok=True)
-        draft = Path(mkdtemp(prefix=".draft-", dir=place.parent))
-        _lay(root.resolve(), draft, files, workspace.path.resolve())
-        try:
-            draft.rename(place)
-        except OSError:  # another process has kept the same
-            shutil.rmtree(draft)
+    place, own = folder_of_snapshot(workspace, project, digest), workspace.path.resolve()
+    if place.is_dir():
+        _link_anew(root.resolve(), place, own)
+        return digest
+    place.parent.mkdir(parents=True, exist_ok=True)
+    draft = Path(mkdtemp(prefix=".draft-", dir=place.parent))
+    try:
+        _lay(root.resolve(), draft, files, own)
+        (draft / MANIFEST).write_text(json.dumps({name: digest_bytes(content) for name, content in files.items()}))
+        draft.rename(place)
+    except OSError:
+        shutil.rmtree(draft, ignore_errors=True)
+        if not place.is_dir():  # no other process has kept the same
+            raise
     return digest
 
 
@@ -48,27 +54,52 @@ def folder_of_snapshot(workspace: Workspace, project: str, digest: str) -> Path:
 
 
 def snapshot_folder(workspace: Workspace, project: str, digest: str) -> Path:
-    """Return the folder of a snapshot, a code root to run from. Raises NotFoundError."""
+    """Return the folder of a snapshot, a code root to run from.
+
+    Raises:
+        NotFoundError: it is gone.
+        IntegrityError: a file of it was changed.
+    """
     place = folder_of_snapshot(workspace, project, digest)
-    if not place.is_dir():
+    if not (place / MANIFEST).is_file():
         raise NotFoundError(
             f"The snapshot {digest} of the code is gone.", remedy="Start the experiment again with code of your folder."
         )
+    kept = digests_of_snapshot(place)
+    changed = [name for name, one in kept.items() if not _is(place / name, one)]
+    if digest_json(kept) != digest or changed:
+        raise IntegrityError(
+            f"The snapshot {place.name} of the code was edited{f' ({changed[0]})' if changed else ''}.",
+            remedy="Edit the code in the project's folder, and start another experiment with that.",
+        )
     return place
+
+
+def digests_of_snapshot(folder: Path) -> dict[str, str]:
+    """Return the digest of each copied file by its path, as it was taken."""
+    found: dict[str, str] = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+    return found
+
+
+def _is(path: Path, digest: str) -> bool:
+    return path.is_file() and not path.is_symlink() and digest_bytes(path.read_bytes()) == digest
 
 
 def of_accepted_code(evidence: Evidence) -> Evidence:
     """Return the evidence with its gates held to the code that the baseline was trained with, and not to the folder's.
 
     Raises:
-        ConflictError: no baseline whose code was kept.
+        GateRefusedError: no baseline of the present configuration whose code was kept, or is there still.
+        ConfigurationError: too much code to keep.
     """
     baseline = evidence.baseline
     kept = baseline.directory.specification().code_state if baseline is not None else None
+    if kept is None and baseline is not None and not evidence.surroundings(baseline):
+        kept = take_snapshot(evidence.workspace, evidence.name, evidence.code_root)
     if kept is None:
-        raise ConflictError(
-            "No baseline whose code was kept: an experiment is compared with it.",
-            remedy=f"start_training(project={evidence.name!r}, kind='baseline', idempotency_key='with its code').",
+        raise GateRefusedError(
+            "No baseline of this configuration whose code was kept: an experiment is compared with it.",
+            remedy=f"advance(project={evidence.name!r}) leads to one.",
             document="phases/04_optimization/experiments.md",
         )
     folder = snapshot_folder(evidence.workspace, evidence.name, kept)
@@ -77,12 +108,8 @@ def of_accepted_code(evidence: Evidence) -> Evidence:
 
 def code_of(folder: Path) -> dict[str, str]:
     """Return the text of each copied file of a snapshot, by its path."""
-    found = (Path(here) / name for here, _, names in os.walk(folder) for name in names)
-    return {
-        path.relative_to(folder).as_posix(): path.read_text(encoding="utf-8", errors="replace")
-        for path in sorted(found)
-        if not path.is_symlink()
-    }
+    kept = digests_of_snapshot(folder)
+    return {name: (folder / name).read_text(encoding="utf-8", errors="replace") for name in kept}
 
 
 def _files(root: Path, *, without: Path) -> dict[str, bytes]:
@@ -121,4 +148,25 @@ def _lay(source: Path, target: Path, files: dict[str, bytes], without: Path, bel
             (target / entry.name).mkdir()
             _lay(Path(entry.path), target / entry.name, files, without, f"{name}/")
         elif _is_linked(entry.name) and Path(entry.path) != without:
-            (target / entry.name).symlink_to(entry.path)
+            (target / entry.name).symlink_to(_leads_to(entry, source, files, below))
+
+
+def _leads_to(entry: os.DirEntry[str], source: Path, files: dict[str, bytes], below: str) -> str:
+    """Return where a link leads: of a link to copied code, to the copy beside it."""
+    if entry.is_symlink():
+        root = source if not below else source.parents[below.count("/") - 1]
+        real = Path(entry.path).resolve()
+        if real.is_relative_to(root) and real.relative_to(root).as_posix() in files:
+            return os.path.relpath(real.relative_to(root), below or ".")
+    return entry.path
+
+
+def _link_anew(source: Path, target: Path, without: Path) -> None:
+    """Link what the source has by now and a folder of the snapshot has not, or has by a link that leads nowhere."""
+    for entry in os.scandir(source):
+        place = target / entry.name
+        if place.is_dir() and not place.is_symlink():
+            _link_anew(Path(entry.path), place, without)
+        elif _is_linked(entry.name) and Path(entry.path) != without and not place.exists():
+            place.unlink(missing_ok=True)
+            place.symlink_to(entry.path)

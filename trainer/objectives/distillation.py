@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from trainwright.trainer.base import seeding
 from trainwright.trainer.base.canonical import digest_file
 from trainwright.trainer.base.errors import ConfigurationError
-from trainwright.trainer.base.paths import confine
+from trainwright.trainer.base.paths import confine, own_name
 from trainwright.trainer.base.section import Entry
 from trainwright.trainer.data.tensors import IGNORED
 from trainwright.trainer.objectives.batches import captured, require_module
@@ -63,7 +63,7 @@ def load_teacher(section: TeacherSection, code_root: Path, make: Callable[[Entry
     if file is not None:
         _load(model, file, entry)
     model.requires_grad_(requires_grad=False).eval()
-    name = file.relative_to(code_root.resolve()).as_posix() if file is not None else None
+    name = (own_name(str(file), code_root) or file.name) if file is not None else None
     record = {
         "use": entry.use,
         "weights": name,

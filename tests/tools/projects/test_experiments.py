@@ -12,7 +12,15 @@ from tests.worlds.flowers import CONFIG, MODEL, NAME
 from trainwright.tools import projects
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.hyperparameter_tuner import StudyView, start_study, study_status
+from trainwright.tools.hyperparameter_tuner.ablation.conduct import lines_of
+from trainwright.tools.hyperparameter_tuner.ablation.section import (
+    AblationSearch,
+    AblationSection,
+    ExperimentSection,
+    checked_changes,
+)
 from trainwright.tools.hyperparameter_tuner.experiments.start import _require_same_judge
+from trainwright.tools.ledger.events import TrialEnded
 from trainwright.tools.training_orchestrator.snapshots import of_accepted_code, take_snapshot
 from trainwright.tools.verification import verify_workspace
 from trainwright.tools.workspace import Workspace
@@ -50,6 +58,7 @@ def test_ideas_in_code_are_judged_from_snapshots_and_the_kept_one_is_the_next_in
     view, worse = tried(workspace, "look at nothing", max_repeats=3)
     assert (worse["verdict"], worse["against"], worse["incumbent"]) == ("discarded", "planned", "planned")
     assert view.trials_done == 4, "two seeds were enough"
+    assert tried(workspace, "the same again", max_repeats=3)[0].study_id == view.study_id, "no second verdict"
     assert view.next is not None
     goes_on, folder = view.next.why.split(", whose code lies in ")
     assert goes_on == "the next idea goes on from planned"
@@ -73,12 +82,39 @@ def test_ideas_in_code_are_judged_from_snapshots_and_the_kept_one_is_the_next_in
 
 
 @pytest.mark.requirement("GATE-5")
-def test_what_judges_results_is_not_edited_in_an_experiment(at: At) -> None:
+@pytest.mark.parametrize("named", ["judge.py:score", "judge:score", "judge.py:Judge.score"])
+@pytest.mark.parametrize("edited", ["judge.py", "helper.py"])
+def test_what_judges_results_is_not_edited_in_an_experiment(at: At, named: str, edited: str) -> None:
     workspace = at("diagnosed")
+    code = workspace.path.parent / "code"
+    (code / "judge.py").write_text("from helper import best\n\ndef score(*_): return best\n")
+    (code / "helper.py").write_text("best = 0.5\n")
     with workspace.session() as session:
         accepted = of_accepted_code(Evidence(session, workspace, NAME))
-        vars(accepted)["config"] = parse_config({**CONFIG, "metrics": ["flower_model.py:score"]})
-        (workspace.path.parent / "code" / "flower_model.py").write_text(MODEL + "\n\ndef score(*_): return 1.0\n")
-        edited = take_snapshot(workspace, NAME, workspace.path.parent / "code")
-        with pytest.raises(ConflictError, match=r"flower_model\.py makes the rows or judges the results"):
-            _require_same_judge(accepted, str(accepted.code_state), edited)
+        vars(accepted)["config"] = parse_config({**CONFIG, "metrics": [named]})
+        then = take_snapshot(workspace, NAME, code)
+        (code / edited).write_text((code / edited).read_text() + "best = 1.0\n")
+        with pytest.raises(ConflictError, match=f"{edited} makes the rows or judges the results"):
+            _require_same_judge(accepted, then, take_snapshot(workspace, NAME, code))
+        _require_same_judge(accepted, then, then)
+
+
+@pytest.mark.requirement("TUNE-5")
+def test_a_conductor_that_is_begun_again_judges_no_run_that_is_under_way() -> None:
+    section = ExperimentSection(
+        idea="a", number=1, code="c", changes={}, against="planned", against_code="p", against_changes={}
+    )
+    bounds = AblationSection(factors={}, combinations=[], repeats=8)
+    search = AblationSearch(ablation=bounds, experiment=section)
+    ended = [TrialEnded(number=number, state="completed", value=0.5 + number % 2 / 10) for number in range(4)]
+    lines = [*ended, TrialEnded(number=4, state="running"), TrialEnded(number=5, state="running")]
+    assert [len(lines_of(search, lines, repeats)) for repeats in search.looks[:2]] == [4, 6]
+    assert lines_of(search, lines, 2) == ended
+
+
+def test_values_that_are_valid_together_alone_are_taken() -> None:
+    base = {**CONFIG, "code_root": "."}
+    changes = {"optimizer.name": "sgd", "optimizer.momentum": 0.9}
+    assert checked_changes(changes, base, NAME)[0] == changes
+    with pytest.raises(ConfigurationError, match="momentun"):
+        checked_changes({"optimizer.name": "sgd", "optimizer.momentun": 0.9}, base, NAME)

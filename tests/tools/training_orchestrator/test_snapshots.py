@@ -9,7 +9,7 @@ import pytest
 from trainwright.tools.training_orchestrator import snapshots
 from trainwright.tools.training_orchestrator.snapshots import code_of, snapshot_folder, take_snapshot
 from trainwright.tools.workspace import Workspace
-from trainwright.trainer.base.errors import ConfigurationError, NotFoundError
+from trainwright.trainer.base.errors import ConfigurationError, IntegrityError, NotFoundError
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def test_code_is_copied_data_are_linked_and_the_same_code_is_kept_once(root: Pat
     assert code_of(folder) == {"net.py": "A = 1\n", "parts/block.py": "B = 2\n"}
     assert (folder / "data").readlink() == root / "data"
     assert (folder / "parts" / "notes.txt").readlink() == root / "parts" / "notes.txt"
-    assert sorted(path.name for path in folder.iterdir()) == ["data", "net.py", "parts"]
+    assert sorted(path.name for path in folder.iterdir()) == [".snapshot.json", "data", "net.py", "parts"]
     assert take_snapshot(workspace, "p", root) == digest
     (root / "net.py").write_text("A = 3\n")
     assert code_of(folder)["net.py"] == "A = 1\n", "edited meanwhile"
@@ -45,6 +45,31 @@ def test_code_is_copied_data_are_linked_and_the_same_code_is_kept_once(root: Pat
     (root / "net.py").write_text("A = 1\n")
     assert take_snapshot(workspace, "p", root) == digest
     assert len(list(folder.parent.iterdir())) == 2, "no draft is left"
+
+
+@pytest.mark.requirement("PHASE-8")
+def test_the_same_code_finds_data_that_came_later_or_have_moved_and_linked_code_stays_inside(
+    root: Path, workspace: Workspace
+) -> None:
+    (root / "alias.py").symlink_to(root / "parts" / "block.py")
+    digest = take_snapshot(workspace, "p", root)
+    folder = snapshot_folder(workspace, "p", digest)
+    assert (folder / "alias.py").resolve() == (folder / "parts" / "block.py").resolve()
+    (root / "later.csv").write_text("3,4\n")
+    assert take_snapshot(workspace, "p", root) == digest
+    assert (folder / "later.csv").read_text() == "3,4\n"
+    moved = root.rename(root.with_name("moved"))
+    again = Workspace.open(moved / "work")
+    assert take_snapshot(again, "p", moved) == digest
+    assert (snapshot_folder(again, "p", digest) / "data" / "rows.csv").read_text() == "1,2\n"
+
+
+@pytest.mark.requirement("GATE-5")
+def test_a_snapshot_that_was_edited_is_run_by_nobody(root: Path, workspace: Workspace) -> None:
+    folder = snapshot_folder(workspace, "p", digest := take_snapshot(workspace, "p", root))
+    (folder / "net.py").write_text("A = 0\n")
+    with pytest.raises(IntegrityError, match=r"was edited \(net\.py\)"):
+        snapshot_folder(workspace, "p", digest)
 
 
 @pytest.mark.requirement("PHASE-8")

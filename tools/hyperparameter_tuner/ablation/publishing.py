@@ -30,6 +30,7 @@ from trainwright.tools.gates.ablated import told_beside_best
 from trainwright.tools.gates.artifacts import digests_of, new_drafts, publish
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.improvement import confirmation_seeds, validation_rows
+from trainwright.tools.gates.studies import ablation_studies
 from trainwright.tools.hyperparameter_tuner.ablation.results import results_of
 from trainwright.tools.hyperparameter_tuner.ablation.section import AblationSearch, ExperimentSection, recorded_search
 from trainwright.tools.hyperparameter_tuner.experiments.journal import MAX_LINES, experiments_of, incumbent_of
@@ -121,15 +122,15 @@ def ablation_report(
 
 def earlier_results(evidence: Evidence, study_id: str) -> dict[str, str]:
     """Return the conclusion of every other ablation study of the project that has ended, in order."""
-    bodies = [body for _, body in evidence.entries(AblationChanged.name)]
-    ended = {body["study_id"]: str(body["results"]["conclusion"]) for body in bodies if body.get("results")}
-    return {name: text for name, text in ended.items() if name != study_id}
+    studies = ablation_studies(evidence).items()
+    return {name: str(body["results"]["conclusion"]) for name, body in studies
+            if body.get("results") and name != study_id}  # fmt: skip
 
 
 def newest_ablation(evidence: Evidence) -> str | None:
     """Return the project's newest ablation study with its state; None where there is none."""
-    bodies = [body for _, body in evidence.entries(AblationChanged.name)]
-    return f"{bodies[-1]['study_id']} ({bodies[-1]['state']})" if bodies else None
+    studies = [*ablation_studies(evidence).items()]
+    return f"{studies[-1][0]} ({studies[-1][1]['state']})" if studies else None
 
 
 def recorded_results(evidence: Evidence, study_id: str) -> dict[str, Any] | None:
@@ -227,7 +228,7 @@ def _experiment_view(
     folder = workspace.project_folder(study.project)
     every = experiments_of(evidence)
     own = next((one for one in every if one.study == study.id), None)
-    holds = incumbent_of(evidence)
+    holds = incumbent_of(evidence, study.base_config_digest)
     return {
         "experiment": f"experiment-{section.number}",
         "idea": section.idea,

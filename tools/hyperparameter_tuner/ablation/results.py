@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.gates.evidence import Evidence
-from trainwright.tools.gates.improvement import resolution, seeds_in_words, validation_rows
-from trainwright.tools.hyperparameter_tuner.experiments.judging import judge
+from trainwright.tools.gates.improvement import resolution, seeds_in_words
+from trainwright.tools.hyperparameter_tuner.experiments.judging import foreign_code, judge
 from trainwright.tools.hyperparameter_tuner.trials import COMPLETED
 from trainwright.tools.ledger.events import TrialEnded
 from trainwright.trainer.run.evidence import Data
@@ -51,8 +51,11 @@ def results_of(
     found = problem if design.contrasts or problem else _repeated(arms[0], objective["metric"], samples)
     judged: dict[str, Any] = {}
     if search.experiment is not None:
-        rows = validation_rows(evidence)
-        judged = judge(arms, effects, problem, direction=objective["direction"], looks=search.looks, rows=rows)
+        section, looks = search.experiment, search.looks
+        problem = problem or foreign_code(evidence, section, arms)
+        judged = judge(
+            arms, effects, problem, direction=objective["direction"], looks=looks, rows=samples, look=section.look
+        )
     for arm in arms:
         del arm["weights"], arm["runs"]  # compared, and not recorded: a seal holds them
     return {

@@ -66,6 +66,10 @@ class ExperimentSection(Closed):
     against_changes: dict[str, Any]
     confirms: bool = False
     """Whether all of its seeds are trained before the only look."""
+    look: int = 1
+    """How many times the very same was judged, this one included."""
+    lines: tuple[int, int] = (0, 0)
+    """Lines of code added to the incumbent's, and taken from it."""
 
     @property
     def design(self) -> Design:
@@ -153,23 +157,21 @@ def checked_ablation(search: dict[str, Any], base: dict[str, Any], project: str)
 
 
 def checked_changes(changes: dict[str, Any], base: dict[str, Any], project: str) -> tuple[dict[str, Any], list[str]]:
-    """Return one arm's changes by the keys that were meant, and how they were read.
+    """Return one arm's changes by the keys that were meant, and how they were read. They have to be valid together.
 
     Raises:
         ConfigurationError: a key is unknown, or decides how results are judged, or the values do not go together.
     """
-    if not changes:
-        return {}, []
-    problems: list[str] = []
-    notes: list[str] = []
-    found = _checked_combinations([changes], base, set(), problems, notes)
-    if problems:
+    held = [f"`{key}` cannot be varied: {why}." for key in changes if (why := held_by(key, base)) is not None]
+    if held:
         raise ConfigurationError(
-            "; ".join(problems),
-            remedy=f"Leave it out, or correct it: the keys of {project} that an ablation study varies.",
+            "; ".join(held),
+            remedy=f"Leave it out; for the whole project: configure(project={project!r}, changes={{…}}).",
             document=DOCUMENT,
         )
-    return found[0], notes
+    merged = merge_changes(changes, base, argument="changes")
+    parse_config(merged.values)
+    return merged.changes, list(merged.notes)
 
 
 def example(base: dict[str, Any]) -> dict[str, Any]:

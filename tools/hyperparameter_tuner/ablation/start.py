@@ -47,7 +47,7 @@ def start_ablation(
     """
     with workspace.session() as session:
         evidence = Evidence(session, workspace, project)
-        base, is_settled = _reference(evidence)
+        base, is_settled = reference_of(evidence)
         asked, notes = checked_ablation(search, base, project)
         study = _existing(evidence, asked, base, idempotency_key)
         if study is None or study.state == "stopped":
@@ -69,7 +69,7 @@ def start_ablation(
     return study_id, notes
 
 
-def _reference(evidence: Evidence) -> tuple[dict[str, Any], bool]:
+def reference_of(evidence: Evidence) -> tuple[dict[str, Any], bool]:
     """Return the values that levels are compared with, and whether the optimization gate settled them."""
     values, settled = latest_config(evidence.session, evidence.name).values, None
     if phase_status_of(evidence).phase is Phase.FINALIZATION:

@@ -33,6 +33,9 @@ class Experiment:
     changes: dict[str, Any]
     against: str = ""
     against_code: str = ""
+    against_changes: dict[str, Any] = field(default_factory=dict)
+    confirms: bool = False
+    lines: tuple[int, int] = (0, 0)
     state: str = ""
     verdict: str = ""
     conclusion: str = ""
@@ -59,7 +62,9 @@ def experiments_of(evidence: Evidence) -> list[Experiment]:
         results = body.get("results") or {}
         found.append(Experiment(
             name=f"experiment-{own['number']}", study=study, idea=own["idea"], code=own["code"],
-            changes=own["changes"], against=own["against"], against_code=own["against_code"], state=body["state"],
+            changes=own["changes"], against=own["against"], against_code=own["against_code"],
+            against_changes=own["against_changes"],
+            confirms=own.get("confirms", False), lines=tuple(own.get("lines", (0, 0))), state=body["state"],
             verdict=results.get("verdict", ""),
             conclusion=results.get("conclusion", ""), base_config_digest=body.get("base_config_digest", ""),
             key=body.get("idempotency_key"), results=results,
@@ -67,10 +72,14 @@ def experiments_of(evidence: Evidence) -> list[Experiment]:
     return found
 
 
-def incumbent_of(evidence: Evidence) -> Experiment | None:
-    """Return the newest experiment on the present configuration that was kept; None: what planning accepted holds."""
+def incumbent_of(evidence: Evidence, base: str) -> Experiment | None:
+    """Return the newest experiment on a configuration that was kept; None: what planning accepted holds.
+
+    Args:
+        base: the configuration's digest.
+    """
     kept = [one for one in experiments_of(evidence) if one.verdict == KEPT]
-    return next((one for one in reversed(kept) if one.base_config_digest == evidence.config_digest), None)
+    return next((one for one in reversed(kept) if one.base_config_digest == base), None)
 
 
 def next_idea(workspace: Workspace, study: Study) -> NextCall:
@@ -78,7 +87,7 @@ def next_idea(workspace: Workspace, study: Study) -> NextCall:
     with workspace.snapshot() as session:
         evidence = Evidence(session, workspace, study.project, inspection=Look())
         own = next(one for one in experiments_of(evidence) if one.study == study.id)
-        holds = incumbent_of(evidence)
+        holds = incumbent_of(evidence, own.base_config_digest)
     name = holds.name if holds is not None else own.against
     folder = folder_of_snapshot(workspace, study.project, holds.code if holds is not None else own.against_code)
     why = f"the next idea goes on from {name}, whose code lies in {folder}"

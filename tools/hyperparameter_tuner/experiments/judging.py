@@ -3,10 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.improvement import resolution
-from trainwright.tools.hyperparameter_tuner.experiments.verdict import CRASHED, DISCARDED, KEPT, UNDECIDED, verdict_of
+from trainwright.tools.hyperparameter_tuner.experiments.verdict import (
+    ALPHA,
+    CRASHED,
+    DISCARDED,
+    KEPT,
+    UNDECIDED,
+    verdict_of,
+)
+from trainwright.tools.training_orchestrator.snapshots import digests_of_snapshot, snapshot_folder
+from trainwright.trainer.base.errors import NotFoundError
+
+if TYPE_CHECKING:
+    from trainwright.tools.hyperparameter_tuner.ablation.section import ExperimentSection
 
 WORDS = {
     KEPT: "kept: better beyond the noise of the seeds, at this look's part of the 5 %",
@@ -17,14 +30,9 @@ WORDS = {
 
 
 def judge(
-    arms: list[dict[str, Any]],
-    effects: list[dict[str, Any]],
-    problem: str,
-    *,
-    direction: str,
-    looks: Sequence[int],
-    rows: int,
-) -> dict[str, Any]:
+    arms: list[dict[str, Any]], effects: list[dict[str, Any]], problem: str,
+    *, direction: str, looks: Sequence[int], rows: int, look: int,
+) -> dict[str, Any]:  # fmt: skip
     """Return verdict and conclusion, or nothing where more seeds are needed.
 
     Args:
@@ -33,22 +41,24 @@ def judge(
         problem: why nothing can be estimated.
         looks: numbers of seeds after which a verdict may fall.
         rows: size of the validation split; 0 where unknown.
+        look: 1 where the very same is judged for the first time; 2 for the second, which may err half as often; and on.
     """
     incumbent, tried = arms
     if None in tried["values"]:
         return _told(CRASHED, f"{tried['failed']} of {len(tried['values'])} runs failed{_cause(tried)}")
-    if problem or (problem := _another_code(arms)) or not effects:
+    if problem or not effects:
         return _told(UNDECIDED, problem or "the incumbent's runs failed")
     sign = 1.0 if direction == "maximize" else -1.0
     step = resolution([*incumbent["values"], *tried["values"]], rows)
     effect = effects[0]
-    verdict = verdict_of([sign * one for one in effect["differences"]], looks, step)
+    verdict = verdict_of([sign * one for one in effect["differences"]], looks, step, ALPHA / 2 ** (look - 1))
     if verdict is None:
         return {}
+    again = "" if look == 1 else f", judged for the {look}. time"
     return _told(
         verdict,
         f"{effect['mean']:+.4g} ({effect['low']:+.4g} to {effect['high']:+.4g}) over {len(tried['values'])} seeds, "
-        f"{tried['mean']:.4g} against {incumbent['mean']:.4g}",
+        f"{tried['mean']:.4g} against {incumbent['mean']:.4g}{again}",
     )
 
 
@@ -61,9 +71,15 @@ def _cause(arm: dict[str, Any]) -> str:
     return f": {failures[0].message.rstrip('.')}" if failures else ""
 
 
-def _another_code(arms: Sequence[dict[str, Any]]) -> str:
-    """Return that a state of the code was not the same in all of its runs; empty where it was."""
-    for arm in arms:
-        if len({run.code.meaning or run.code.digest for run in arm["runs"] if run is not None}) > 1:
-            return f"the runs of {arm['name']} imported different code"
+def foreign_code(evidence: Evidence, section: ExperimentSection, arms: Sequence[dict[str, Any]]) -> str:
+    """Return that a run imported code which is not its snapshot's; empty where each did, or the snapshot is gone."""
+    for arm, code in zip(arms, (section.against_code, section.code), strict=True):
+        try:
+            kept = digests_of_snapshot(snapshot_folder(evidence.workspace, evidence.name, code))
+        except NotFoundError:
+            continue
+        for run in (run for run in arm["runs"] if run is not None):
+            other = [name for name, digest in run.code.files.items() if kept.get(name) != digest]
+            if other:
+                return f"{arm['name']} imported {', '.join(other[:3])}, which its snapshot does not have so"
     return ""

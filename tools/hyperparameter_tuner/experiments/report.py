@@ -9,7 +9,7 @@ from typing import Any
 from trainwright.tools.documents.rendering import render
 from trainwright.tools.figures.style import BLUE, GREY, VERMILION, label, new_figure, save
 from trainwright.tools.gates.evidence import Evidence
-from trainwright.tools.hyperparameter_tuner.experiments.journal import Experiment, changed_lines, experiments_of
+from trainwright.tools.hyperparameter_tuner.experiments.journal import Experiment, experiments_of
 from trainwright.tools.hyperparameter_tuner.experiments.verdict import KEPT
 from trainwright.tools.training_orchestrator.snapshots import folder_of_snapshot
 from trainwright.trainer.run import write_report
@@ -42,7 +42,7 @@ def write_journal(rows: list[dict[str, Any]], project: str, objective: dict[str,
 def _row(evidence: Evidence, one: Experiment) -> dict[str, Any]:
     before, after = one.results["arms"]
     effect: dict[str, Any] = next(iter(one.results["effects"]), {})
-    added, removed, _ = changed_lines(evidence, one.against_code, one.code)
+    added, removed = one.lines
     return {
         "name": one.name, "number": int(one.name.rpartition("-")[2]), "idea": one.idea,
         "against": one.against, "verdict": one.results["verdict"],

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import Field, ValidationError
+from sqlalchemy import select
 
 from trainwright.tools import ledger, limits
 from trainwright.tools.gates import permits
@@ -16,27 +16,35 @@ from trainwright.tools.hyperparameter_tuner.ablation.section import (
     AblationSection,
     ExperimentSection,
     checked_changes,
+    recorded_search,
 )
+from trainwright.tools.hyperparameter_tuner.ablation.start import reference_of
 from trainwright.tools.hyperparameter_tuner.experiments.journal import (
     DOCUMENT,
     Experiment,
+    changed_lines,
     experiments_of,
     incumbent_of,
 )
-from trainwright.tools.hyperparameter_tuner.experiments.verdict import LEAST_KEPT
-from trainwright.tools.hyperparameter_tuner.process import ensure_conductor
+from trainwright.tools.hyperparameter_tuner.experiments.verdict import CRASHED, LEAST_KEPT, UNDECIDED
+from trainwright.tools.hyperparameter_tuner.process import ensure_conductor, forget_launches, study_folder
 from trainwright.tools.ledger.events import AblationChanged
 from trainwright.tools.training_orchestrator.launch import new_id
-from trainwright.tools.training_orchestrator.snapshots import code_of, of_accepted_code, snapshot_folder, take_snapshot
+from trainwright.tools.training_orchestrator.snapshots import (
+    digests_of_snapshot,
+    of_accepted_code,
+    snapshot_folder,
+    take_snapshot,
+)
 from trainwright.tools.workspace import Workspace
-from trainwright.tools.workspace.records import latest_config
-from trainwright.tools.workspace.tables import now
+from trainwright.tools.workspace.records import get_study
+from trainwright.tools.workspace.tables import Study, now
 from trainwright.trainer.base.errors import ConfigurationError, ConflictError, NotFoundError, near_matches
+from trainwright.trainer.base.imports import imported_files
 from trainwright.trainer.base.records import Closed
 from trainwright.trainer.config import config_digest, flatten, parse_config
-from trainwright.trainer.config.schema import FUNCTION
 from trainwright.trainer.run import RunKind
-from trainwright.trainer.user_code.entries import entry_file
+from trainwright.trainer.user_code.entries import entry_file, is_entry
 
 KEY = "experiment"
 PLANNED = "planned"
@@ -84,33 +92,82 @@ def start_experiment(
     asked, width = _read(search, project)
     with workspace.session() as session:
         evidence = Evidence(session, workspace, project)
-        named = next((one for one in experiments_of(evidence) if idempotency_key and one.key == idempotency_key), None)
-        if named is not None:
-            return named.study, []
-        evidence = of_accepted_code(evidence)
-        root, accepted = Path(evidence.project.code_root), str(evidence.code_state)
-        permits.permit(evidence, RunKind.ABLATION)
-        base = {name: one for name, one in latest_config(session, project).values.items() if name != "search"}
-        before = _incumbent(evidence, asked.against, accepted)
-        changes, notes = checked_changes(_other_than(base, {**before.changes, **asked.changes}), base, project)
-        code = take_snapshot(workspace, project, root) if asked.code is None else _code(evidence, asked.code, accepted)
-        _require_another(code, changes, before, asked)
-        _require_same_judge(evidence, accepted, code)
-        section = ExperimentSection(
-            idea=asked.idea, number=len(experiments_of(evidence)) + 1, code=code, changes=changes, against=before.name,
-            against_code=before.code, against_changes=before.changes, confirms=asked.confirm,
-        )  # fmt: skip
-        whole = AblationSearch(
-            ablation=AblationSection(factors={}, combinations=[], repeats=asked.max_repeats),
-            experiment=section,
-            width=width,
+        if (named := _of_key(evidence, idempotency_key)) is not None:
+            study_id, notes = _go_on(evidence, named), list[str]()
+        else:
+            base, is_settled = reference_of(evidence)
+            evidence = of_accepted_code(evidence)
+            permits.permit(evidence, RunKind.ABLATION)
+            section, notes = _settled(evidence, asked, base)
+            bounds = AblationSection(factors={}, combinations=[], repeats=asked.max_repeats)
+            whole = AblationSearch(ablation=bounds, experiment=section, width=width)
+            earlier = _judged_before(evidence, section, asked.max_repeats)
+            study_id = _begin(evidence, whole, base, idempotency_key, is_settled) if earlier is None else earlier
+    ensure_conductor(workspace, project, study_id)
+    return study_id, notes
+
+
+def _of_key(evidence: Evidence, key: str | None) -> Experiment | None:
+    """Return the experiment of a key. Raises ConflictError where the key names another kind of study."""
+    query = select(Study).where(Study.project == evidence.name, Study.idempotency_key == key)
+    row = evidence.session.scalars(query).first() if key is not None else None
+    if row is None:
+        return None
+    found = next((one for one in experiments_of(evidence) if one.study == row.id), None)
+    if found is None:
+        raise ConflictError(
+            f"The idempotency key {key!r} already names the study {row.id}.",
+            remedy="Use another key for the experiment.",
         )
-        limits.require_room(session, workspace, evidence.project)
-        limits.require_trials(session, workspace, evidence.project, None, whole.runs)
-        begun = _begun(evidence, whole, base, idempotency_key)
-        ledger.record(session, project, begun)
-    ensure_conductor(workspace, project, begun.study_id)
-    return begun.study_id, notes
+    return found
+
+
+def _go_on(evidence: Evidence, one: Experiment) -> str:
+    """Let an experiment that was stopped go on; return its study's id."""
+    if one.state == "stopped":
+        study = get_study(evidence.session, one.study)
+        limits.require_room(evidence.session, evidence.workspace, evidence.project)
+        limits.require_trials(
+            evidence.session, evidence.workspace, evidence.project, one.study, recorded_search(study.search).runs
+        )
+        forget_launches(study_folder(evidence.workspace, evidence.name, one.study))
+        again = AblationChanged(study_id=one.study, state="running", search=study.search)
+        ledger.record(evidence.session, evidence.name, again)
+    return one.study
+
+
+def _judged_before(evidence: Evidence, section: ExperimentSection, most: int) -> str | None:
+    """Return the study that judges the very same already; None: there is none, or more seeds are asked for."""
+    same = [one for one in experiments_of(evidence) if _is_same(one, section)]
+    if not same or (same[-1].verdict == UNDECIDED and most > len(same[-1].results["seeds"])):
+        return None
+    if same[-1].state == "failed" or same[-1].verdict == CRASHED or (section.confirms and not same[-1].confirms):
+        return None
+    return _go_on(evidence, same[-1])
+
+
+def _is_same(one: Experiment, section: ExperimentSection) -> bool:
+    states = (one.code, one.changes, one.against_code, one.against_changes)
+    return states == (section.code, section.changes, section.against_code, section.against_changes)
+
+
+def _settled(evidence: Evidence, asked: AskedExperiment, base: dict[str, Any]) -> tuple[ExperimentSection, list[str]]:
+    """Return the experiment with its states of code and configuration, and how its changes were read."""
+    accepted, every = str(evidence.code_state), experiments_of(evidence)
+    before = _incumbent(evidence, asked.against, config_digest(parse_config(base)))
+    changes, notes = checked_changes(_other_than(base, {**before.changes, **asked.changes}), base, evidence.name)
+    root = Path(evidence.project.code_root)
+    code = take_snapshot(evidence.workspace, evidence.name, root) if asked.code is None else _code(evidence, asked.code)
+    _require_another(code, changes, before, asked)
+    for state in dict.fromkeys((code, before.code)):
+        _require_same_judge(evidence, accepted, state)
+    section = ExperimentSection(
+        idea=asked.idea, number=len(every) + 1, code=code, changes=changes, against=before.name,
+        against_code=before.code, against_changes=before.changes, confirms=asked.confirm,
+        lines=changed_lines(evidence, before.code, code)[:2],
+    )  # fmt: skip
+    looks = sum(_is_same(one, section) and one.verdict not in {"", CRASHED} for one in every)
+    return section.model_copy(update={"look": looks + 1}), notes
 
 
 def _other_than(base: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
@@ -135,15 +192,22 @@ def _read(search: dict[str, Any], project: str) -> tuple[AskedExperiment, int]:
         ) from error
 
 
-def _incumbent(evidence: Evidence, named: str | None, accepted: str) -> Experiment:
-    planned = Experiment.of_plan(accepted)
-    if named is None:
-        return incumbent_of(evidence) or planned
-    return planned if named == PLANNED else _named(evidence, named)
+def _incumbent(evidence: Evidence, named: str | None, base: str) -> Experiment:
+    """Return what the experiment is compared with. Raises ConflictError: it was judged on another configuration."""
+    planned = Experiment.of_plan(str(evidence.code_state))
+    if named in {None, PLANNED}:
+        return (incumbent_of(evidence, base) if named is None else None) or planned
+    found = _named(evidence, str(named))
+    if found.base_config_digest != base:
+        raise ConflictError(
+            f"{found.name} was judged on another configuration than the present one.",
+            remedy=f"Compare with {PLANNED!r}, or give its changes again: changes={found.changes!r}.",
+        )
+    return found
 
 
-def _code(evidence: Evidence, named: str, accepted: str) -> str:
-    return accepted if named == PLANNED else _named(evidence, named).code
+def _code(evidence: Evidence, named: str) -> str:
+    return str(evidence.code_state) if named == PLANNED else _named(evidence, named).code
 
 
 def _named(evidence: Evidence, name: str) -> Experiment:
@@ -169,11 +233,12 @@ def _require_another(code: str, changes: dict[str, Any], before: Experiment, ask
 
 def _require_same_judge(evidence: Evidence, accepted: str, code: str) -> None:
     """Refuse code whose rows or judge are edited: a gain by another question is none. Raises ConflictError."""
-    folders = [snapshot_folder(evidence.workspace, evidence.name, one) for one in (accepted, code)]
-    then, here = map(code_of, folders)
-    named = _entries(evidence.config.model_dump(mode="json", include=set(JUDGING)))
-    judging = {entry_file(use, folders[0], key="use").relative_to(folders[0].resolve()).as_posix() for use in named}
-    if edited := sorted(name for name in judging if then.get(name) != here.get(name)):
+    then, here = (snapshot_folder(evidence.workspace, evidence.name, one).resolve() for one in (accepted, code))
+    kept, found = digests_of_snapshot(then), digests_of_snapshot(here)
+    config = evidence.config.model_dump(mode="json", include=set(JUDGING))
+    files = {file for use in _entries(config) for file in imported_files(entry_file(use, then, key="use"), then)}
+    names = {file.resolve().relative_to(then).as_posix() for file in files if file.resolve().is_relative_to(then)}
+    if edited := sorted(name for name in names if kept.get(name) != found.get(name)):
         raise ConflictError(
             f"{', '.join(edited)} makes the rows or judges the results, and was edited: an experiment leaves that as "
             "planning fixed it.",
@@ -183,22 +248,28 @@ def _require_same_judge(evidence: Evidence, accepted: str, code: str) -> None:
         )
 
 
-def _entries(value: Any) -> list[str]:
-    """Return the entries of the user's code among nested values."""
-    if isinstance(value, dict | list):
-        inner = value.values() if isinstance(value, dict) else value
-        return [entry for one in inner for entry in _entries(one)]
-    return [value] if isinstance(value, str) and re.match(FUNCTION, value) else []
+def _entries(config: dict[str, Any]) -> list[str]:
+    """Return the entries of the user's code by which rows are made and results are judged."""
+    data, loss, gate = config.get("data") or {}, config.get("loss"), config.get("evaluation_gate") or {}
+    parts = [data, *(data.get(name) for name in ("prepare", "present")), loss, *config.get("metrics", [])]
+    named = [part.get("use") if isinstance(part, dict) else part for part in [*parts, gate.get("reference")]]
+    return [use for use in named if isinstance(use, str) and is_entry(use)]
 
 
-def _begun(evidence: Evidence, asked: AblationSearch, base: dict[str, Any], key: str | None) -> AblationChanged:
+def _begin(evidence: Evidence, asked: AblationSearch, base: dict[str, Any], key: str | None, is_settled: bool) -> str:
+    """Record a new experiment within the limits; return its study's id."""
+    limits.require_room(evidence.session, evidence.workspace, evidence.project)
+    limits.require_trials(evidence.session, evidence.workspace, evidence.project, None, asked.runs)
     config = parse_config(base)
-    return AblationChanged(
+    begun = AblationChanged(
         study_id=new_id("ablation", evidence.name),
         state="running",
         search=asked.recorded(),
         objective={"metric": config.selection.metric, "direction": config.selection.direction},
         base_config_digest=config_digest(config),
+        **({"base_values": base} if is_settled else {}),
         idempotency_key=key,
         created_at=now(),
     )
+    ledger.record(evidence.session, evidence.name, begun)
+    return begun.study_id

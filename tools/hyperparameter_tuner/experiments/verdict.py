@@ -27,7 +27,9 @@ def looks_up_to(most: int) -> tuple[int, ...]:
     return (*(number for number in LOOKS if number < most), most)
 
 
-def verdict_of(differences: Sequence[float], looks: Sequence[int], step: float = 0.0) -> str | None:
+def verdict_of(
+    differences: Sequence[float], looks: Sequence[int], step: float = 0.0, alpha: float = ALPHA
+) -> str | None:
     """Return the verdict on the differences that there are; None: more seeds are needed.
 
     Kept where they are above 0 beyond chance, at the part of the 5 % that this look has. Discarded where after two
@@ -38,6 +40,7 @@ def verdict_of(differences: Sequence[float], looks: Sequence[int], step: float =
         looks: the numbers of seeds after which a verdict may fall (`looks_up_to`), these among them. A single one
             spends the whole 5 %, and leaves the mean difference unbiased.
         step: the smallest difference of two values of the metric; no spread is taken to be smaller than it gives.
+        alpha: the chance of a false keep over all looks: less where the very same was judged before.
     """
     from scipy import stats
 
@@ -48,14 +51,14 @@ def verdict_of(differences: Sequence[float], looks: Sequence[int], step: float =
     if mean <= 0.0:
         return DISCARDED
     error = max(statistics.stdev(differences), step / math.sqrt(6)) / math.sqrt(number)
-    if error == 0.0 or float(stats.t.sf(mean / error, number - 1)) <= spent_at(number, looks):
+    if error == 0.0 or float(stats.t.sf(mean / error, number - 1)) <= spent_at(number, looks, alpha):
         return KEPT
     return UNDECIDED if number >= most else None
 
 
-def spent_at(number: int, looks: Sequence[int]) -> float:
+def spent_at(number: int, looks: Sequence[int], alpha: float = ALPHA) -> float:
     """Return the chance of a false keep that the look at so many seeds may add."""
     spent: list[float] = [
-        ALPHA * (one / looks[-1]) ** POWER_OF_SPENDING for one in looks if LEAST_KEPT <= one <= number
+        alpha * (one / looks[-1]) ** POWER_OF_SPENDING for one in looks if LEAST_KEPT <= one <= number
     ]
     return spent[-1] - (spent[-2] if len(spent) > 1 else 0.0)
