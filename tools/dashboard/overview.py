@@ -17,6 +17,8 @@ from trainwright.tools.dashboard.run_page import RunProgress, progress_of
 from trainwright.tools.gates.exits import worded
 from trainwright.tools.gates.phases import LOOKING, Phase
 from trainwright.tools.gates.releases import BEGUN
+from trainwright.tools.ledger.aliases import PRODUCTION, aliases_after, moves_among
+from trainwright.tools.ledger.events import ModelPromoted
 from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.tables import LedgerEntry, Project, RaisedAlert, Run
 from trainwright.trainer.run import RunState
@@ -53,6 +55,8 @@ class ProjectCard(BaseModel):
     reported: an earlier one may have had data that leaked."""
     result: str | None = None
     """How the goal stands by the newest decision that says it, with its interval; `release 2: …` of a finished one."""
+    production: int | None = None
+    """Version in production."""
     runs: dict[str, int]
     """State to the number of runs, as filed."""
     created_at: str
@@ -135,6 +139,7 @@ def cards(session: Session, names: Collection[str] | None = None) -> list[Projec
             gates=(own := decided.get(project.name, _Decided())).gates,
             best=_best(project.goal, completed.get((project.name, newest.get(project.name, "")), [])),
             result=own.result,
+            production=aliases_after(own.moves).get(PRODUCTION),
             runs=dict(runs.get(project.name, {})),
             created_at=project.created_at.isoformat(),
         )
@@ -149,11 +154,12 @@ def goal_text(goal: dict[str, Any]) -> str:
 
 @dataclass
 class _Decided:
-    """A project's newest decisions in the present release, and its result."""
+    """A project's newest decisions in the present release, its result, and the moves of its versions' names."""
 
     gates: dict[str, str] = field(default_factory=dict)
     """Phase to outcome."""
     result: str | None = None
+    moves: list[ModelPromoted] = field(default_factory=list)
 
     @property
     def is_finished(self) -> bool:
@@ -174,7 +180,7 @@ class _Decided:
 def _decided(session: Session, names: Collection[str] | None) -> dict[str, _Decided]:
     """Return, by project, of these or of all, what was decided since the present release was begun."""
     query = select(LedgerEntry.project, LedgerEntry.kind, LedgerEntry.body)
-    query = query.where(LedgerEntry.kind.in_(("gate", BEGUN))).order_by(LedgerEntry.sequence)
+    query = query.where(LedgerEntry.kind.in_(("gate", BEGUN, ModelPromoted.name))).order_by(LedgerEntry.sequence)
     if names is not None:
         query = query.where(LedgerEntry.project.in_(names))
     found: dict[str, _Decided] = {}
@@ -182,6 +188,8 @@ def _decided(session: Session, names: Collection[str] | None) -> dict[str, _Deci
         own = found.setdefault(str(project), _Decided())
         if kind == BEGUN:
             own.gates.clear()  # the last release's result stands until there is another
+        elif kind == ModelPromoted.name:
+            own.moves += moves_among(filter(None, [_decision(text)]))
         else:
             own.take(_decision(text))
     return found

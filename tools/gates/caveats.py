@@ -11,6 +11,8 @@ from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.leak_prices import found_leaks
 from trainwright.tools.gates.rows_moved import Grown, rows_since
 from trainwright.tools.gates.shown import certified_figure, gain
+from trainwright.tools.gates.test_set_access import has_evaluated
+from trainwright.trainer.data.cells import cell_of
 from trainwright.trainer.data.sections import SplitSection
 from trainwright.trainer.run.artifacts import FixedRows
 from trainwright.trainer.run.looked_at import LookedAt, Opened
@@ -19,7 +21,7 @@ WEIGHTS = frozenset({".bin", ".ckpt", ".gguf", ".h5", ".npz", ".onnx", ".pt", ".
 """Endings of files that hold weights."""
 BEYOND_SHARE = 0.05
 """Of the held-out rows, from which on it is told that they lie beyond what training met."""
-BEFORE_PLANNING = "How the rows were chosen and the columns made before planning is not known here."
+BEFORE_PLANNING = "How the rows were chosen and ordered, and the columns made, before planning is not known here."
 MAX_FILES = 3
 
 
@@ -46,12 +48,18 @@ def _scores_the_same(evidence: Evidence) -> str:
     return f"Not shown to be better on the test rows than {' and '.join(alike)}." if alike else ""
 
 
-def _seed_chosen(evidence: Evidence) -> str:
-    """The split was drawn by a seed that somebody named: the kindest of many could be it."""
+def _division_chosen(evidence: Evidence) -> str:
+    """Somebody chose how the rows are divided, by code, a column or a seed: the kindest of many ways could be it."""
+    if evidence.smoke is not None and not evidence.smoke.data.split:
+        return "The user's code divided the rows: how it chose those that test is not known here."
     data = evidence.config.data
     split: Any = getattr(data, "split", None)
     usual = SplitSection.model_fields["seed"].default
-    if not isinstance(split, SplitSection) or split.by in {"time", "given"} or split.seed == usual:
+    if not isinstance(split, SplitSection) or split.by == "time":
+        return ""
+    if split.by == "given":
+        return f"Which rows test is said by {split.of}: how these were chosen is not known here."
+    if split.seed == usual:
         return ""
     return f"The rows were divided by seed {split.seed}, which was chosen, and not the usual {usual}."
 
@@ -62,14 +70,36 @@ def _left_out(evidence: Evidence) -> str:
         return ""
     skipped, grown = evidence.smoke.data.skipped, rows_since(evidence, evidence.smoke)
     told = f"{skipped} rows without a target, or files that could not be read, are in no split. " if skipped else ""
-    return (told + _gone(grown) if grown is not None else told).strip()
+    return (told + _gone(evidence, grown) if grown is not None else told).strip()
 
 
-def _gone(grown: Grown) -> str:
-    if not (grown.moved.gone and grown.was_planned) or grown.is_other:
+def _tested_before(evidence: Evidence) -> str:
+    """Rows on which a model was evaluated are for training now, as a column decides, or the time that has passed."""
+    grown = rows_since(evidence, evidence.smoke) if evidence.smoke is not None else None
+    if grown is None or not (grown.was_planned and grown.moved.test_in_train):
+        return ""
+    earlier = evidence.run(grown.since)
+    if earlier is None or not has_evaluated(evidence, earlier):
+        return ""
+    about = "About " if grown.moved.estimated else ""
+    return f"{about}{grown.moved.test_in_train} rows that tested {grown.since} are trained on now."
+
+
+def _gone(evidence: Evidence, grown: Grown) -> str:
+    if not (grown.moved.gone and grown.was_planned):
         return ""
     about = "about " if grown.moved.estimated else ""
-    return f"Since {grown.since} {about}{grown.moved.gone} rows are gone: its figures are of other rows."
+    if grown.is_other:
+        return (
+            f"Of the rows of {grown.since} {about}{grown.moved.gone} are not found again: whether those that it tested "
+            "on are trained on now, in another form, is not known here."
+        )
+    earlier = evidence.run(grown.since)
+    names = earlier.data.class_names or [] if earlier is not None else []
+    counts = [(name, grown.moved.gone_by_target.get(cell_of(name))) for name in names]
+    classes = [f"{count[0]} of {count[1]} {name}" for name, count in counts if count is not None]
+    by_class = f" ({_named(classes)})" * bool(classes)
+    return f"Since {grown.since} {about}{grown.moved.gone} rows are gone{by_class}: its figures are of other rows."
 
 
 def _began_from(evidence: Evidence) -> str:
@@ -85,6 +115,15 @@ def _read_the_rows(evidence: Evidence) -> str:
     """The user's code opened the data's own files, which hold the rows that figures are of."""
     names = sorted({name for one in _opened(evidence) for name in one.sources})
     return f"The user's code itself read {_named(names)}, which holds the validation and test rows." if names else ""
+
+
+def _read_more(evidence: Evidence) -> str:
+    """The user's code opened files that are neither the built-in source's nor weights by their names."""
+    found = {name for one in _opened(evidence) for name, file in one.files.items() if file.by_user}
+    names = sorted(name for name in found if PurePath(name).suffix.lower() not in WEIGHTS)
+    if not names:
+        return ""
+    return f"The user's code opened {_named(names)}: which held-out rows the model knows by that is not known here."
 
 
 def _opened(evidence: Evidence) -> list[Opened]:
@@ -140,8 +179,8 @@ def _own_environment(evidence: Evidence) -> str:
 
 
 RULES: tuple[Callable[[Evidence], str], ...] = (
-    _scores_the_same, _leaks_left, _read_the_rows, _could_hold_rows, _left_out, _beyond_training, _seed_chosen,
-    _began_from, _own_environment,
+    _scores_the_same, _leaks_left, _read_the_rows, _could_hold_rows, _left_out, _tested_before, _beyond_training,
+    _division_chosen, _began_from, _read_more, _own_environment,
 )  # fmt: skip
 
 

@@ -22,7 +22,7 @@ from trainwright.trainer.base.errors import TrainwrightError
 from trainwright.trainer.run import RunKind, RunState
 from trainwright.trainer.run.evidence import Code, Data
 from trainwright.trainer.run.results import TestSetAccess
-from trainwright.trainer.run.split_rows import PARTS
+from trainwright.trainer.run.split_rows import PARTS, SplitRows, rows_tested_by_both
 
 if TYPE_CHECKING:
     from trainwright.tools.gates.evidence import Evidence
@@ -86,10 +86,16 @@ def accesses_by_others(evidence: Evidence, split: TestSetAccess) -> list[SplitAc
     """
     note_whole_workspace()
     names = evidence.session.scalars(select(Project.name).where(Project.name != evidence.name).order_by(Project.name))
+    others = {name: ProjectFacts(evidence.session, name) for name in names}
     found = [
-        look._replace(shared=shared_samples(split, _split_of(evidence.workspace, look)))
-        for name in names
-        for look in _looks(evidence.workspace, name, ProjectFacts(evidence.session, name))
+        look._replace(
+            shared=max(
+                shared_samples(split, _split_of(evidence.workspace, look)),
+                _rows_tested_too(evidence, look, facts.rows_run(look.run)),
+            )
+        )
+        for name, facts in others.items()
+        for look in _looks(evidence.workspace, name, facts)
     ]
     deleted = [body for _, body in entries(evidence.session, None, DELETED, before=evidence.before)]
     found += [
@@ -100,6 +106,25 @@ def accesses_by_others(evidence: Evidence, split: TestSetAccess) -> list[SplitAc
         for access in body.get("test_looks", [])
     ]
     return [look for look in found if look.shared]
+
+
+def _rows_tested_too(evidence: Evidence, look: SplitAccess, planned: str) -> int:
+    """Return how many of the present plan's test rows another project's access evaluated, as plans know rows.
+
+    Its file may have a column more, in which no row has the digest that it has here.
+
+    Args:
+        look: by the other project.
+        planned: the smoke run that fixed the rows of the access; empty where none did.
+    """
+    if not planned or evidence.smoke is None:
+        return 0
+    other = evidence.workspace.run_directory(look.project, planned)
+    try:
+        theirs, ours = other.part(SplitRows), evidence.smoke.split_rows
+        return rows_tested_by_both(theirs, other.artifacts, ours, evidence.smoke.directory.artifacts)
+    except TrainwrightError:  # a damaged record; `verify` names it
+        return 0
 
 
 def has_evaluated(evidence: Evidence, run: RunEvidence) -> bool:

@@ -27,6 +27,7 @@ from trainwright.tools.gates.repeats import repeats_text
 from trainwright.tools.gates.run_evidence import RunEvidence
 from trainwright.tools.gates.scope import scope_changes
 from trainwright.tools.gates.searches import unmet_wish
+from trainwright.tools.gates.shown import certified_figure
 from trainwright.tools.gates.studies import ablation_studies, every_study, studies_told
 from trainwright.tools.gates.test_set_access import SplitAccess
 from trainwright.tools.launchers.worker_wall import told
@@ -224,6 +225,7 @@ def _head(export: RunEvidence, data: Data, label: Callable[[str], str], name: st
             metric_type=one_line(metric),
             metric_name=one_line(label(metric)) + ("" if metric in export.certified(split) else UNCERTIFIED),
             metric_value=value,
+            metric_args=_known_by(certified_figure(export, split, metric)),
         )
         for split, metrics in best_known(export, reported_by_export(found)).items()
         for metric, value in metrics.items()
@@ -238,6 +240,14 @@ def _head(export: RunEvidence, data: Data, label: Callable[[str], str], name: st
         widget=widget or None,
     )
     return str(card.to_yaml())
+
+
+def _known_by(figure: dict[str, Any]) -> dict[str, Any] | None:
+    """Return on how many rows, or other units, a figure is, and its interval, as the Hub's metadata have it."""
+    if not figure:
+        return None
+    interval = {"interval_95": figure["interval"]} if "interval" in figure else {}
+    return {figure.get("unit", "rows"): figure["rows"], **interval}
 
 
 def replayed(evidence: Evidence, report: GateReport) -> str:

@@ -189,8 +189,8 @@ def _check_rows(evidence: Evidence, kind: RunKind, config: TrainingConfig, chang
         raise ConflictError(
             f"An ablation keeps the planned rows and inputs, and its changes to {', '.join(other)} make others.",
             remedy=f"Keep them as a configuration of its own: configure(project={evidence.name!r}, changes={{…}}, "
-            "reason=…), and then advance; compare_runs tells both baselines. What a leak is worth: "
-            "start_training(kind='leak_price', finding=…).",
+            "reason=…), and then advance; compare_runs tells both baselines. What a leak, or one column, is worth: "
+            "start_training(kind='leak_price', finding=…), with its name.",
             details={"keys": other},
         )
 

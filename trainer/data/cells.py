@@ -39,6 +39,11 @@ def by_text(codes: Array, values: Mapping[str, int]) -> Array:
     return np.asarray(numbers[known.astype(np.int64)])[:, None]
 
 
+def cell_of(text: str) -> bytes:
+    """Return the hash of a cell that holds a category, as `hashed_cells` has it."""
+    return hashed(by_text(np.zeros(1), {text: 0})).astype(CELL).tobytes()
+
+
 def group_mark(value: Any) -> bytes:
     """Return 7 bytes by which a group is known, however its name is written: 7, "7.0" and "007" are one."""
     text = str(value).strip()

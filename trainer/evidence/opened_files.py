@@ -42,16 +42,21 @@ def opened_evidence(run: RunDirectory, root: Path) -> Opened:
     read: set[str] = set()
     sources: set[str] = set()
     written: set[str] = set()
+    users: set[str] = set()
     for note in opened_files.noted(run.path):
         name = note["name"]
         if name in known or name.startswith(folders):
             sources |= {name} if note.get("by_user") and name not in code else set()
             continue
         first.setdefault(name, note)
+        users |= {name} if note.get("by_user") else set()
         (read if note["kind"] == "r" else written).add(name)
     files = {name: note for name, note in first.items() if name in read and note["kind"] != "w"}
     return Opened(
-        files={name: _opened(root / name, files[name]) for name in sorted(files)[:MAX_NAMED]},
+        files={
+            name: _opened(root / name, files[name]).model_copy(update={"by_user": name in users})
+            for name in sorted(files)[:MAX_NAMED]
+        },
         sources=sorted(sources)[:MAX_NAMED],
         written=_digests(root, sorted(written)[:MAX_NAMED]),
         more=sum(max(0, len(names) - MAX_NAMED) for names in (files, written)),

@@ -59,6 +59,8 @@ class OpenedFile(Recorded):
     bytes: int = 0
     digest: str | None = None
     """None: large, and changed or removed while the run was at work."""
+    by_user: bool = False
+    """Whether the user's code opened it, by whichever library."""
 
 
 class Opened(Part, file="opened"):

@@ -11,6 +11,7 @@ other row of it.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -121,6 +122,8 @@ class RowsMoved(NamedTuple):
     """By what a row is known: its `content`, its `inputs`, its `cells`, or its `place` in unchanged files."""
     same_validation: bool = False
     """Whether the validation rows are the same ones of unchanged files."""
+    gone_by_target: dict[bytes, tuple[int, int]] = {}  # noqa: RUF012 - never changed
+    """Of the earlier rows with a target, by the hash of its cell, how many are gone, and how many there were."""
 
     @property
     def changes(self) -> str:
@@ -220,7 +223,40 @@ def rows_moved(earlier: SplitRows, before: Path, now: SplitRows, after: Path) ->
         validation_in_train=moved("validation", "train"),
         by=by,
         same_validation=by == "place" and old["validation"] == new["validation"],
+        gone_by_target=_gone_by_target(both_plans[0], new_rows, level),
     )
+
+
+def _gone_by_target(old: _Plan, there: Collection[bytes], level: int) -> dict[bytes, tuple[int, int]]:
+    """Return RowsMoved.gone_by_target; empty where none is gone, or targets are not recorded.
+
+    Args:
+        there: what the later rows are known by.
+    """
+    if TARGET not in old.known.columns:
+        return {}
+    target = _cells(old.known.columns, [TARGET])
+    of = {old.key(one): target(one) for one in old.known.records}
+    every, gone = Counter(of.values()), Counter(of[key] for key in of if key not in there)
+    return {one: (count << level, every[one] << level) for one, count in gone.items()}
+
+
+def rows_tested_by_both(one: SplitRows, folder: Path, other: SplitRows, other_folder: Path) -> int:
+    """Return how many different test rows the plans of two projects share; 0 where that is not recorded.
+
+    Two tables are of the same rows by cells that tell each row from the others, in more columns than one: a running
+    number alone is in any table. Raises as `rows_moved`.
+    """
+    if not (one.kept and other.kept):
+        return 0
+    level, first, second = _both(one, folder, other, other_folder)
+    tell = all(tell_apart(set(map(plan.key, plan.known.records)), plan.known.records) for plan in (first, second))
+    columns = [name for name in one.columns if name in other.columns and name not in {TARGET, INDEX}]
+    shared = sum(_is_same_column(first.known, second.known, name) for name in columns)
+    if not tell or (first.by == "cells" and shared == 1):
+        return 0
+    tested = (set(map(plan.key, plan.rows["test"])) for plan in (first, second))
+    return len(set.intersection(*tested)) << level
 
 
 class Became(NamedTuple):

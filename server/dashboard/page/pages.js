@@ -48,6 +48,7 @@ function projectCard(project) {
     h("p", { class: "small soft clamp" }, project.intent),
     gateList(project.gates),
     project.result && h("p", { class: "small" }, project.result),
+    project.production && h("p", { class: "small" }, "In production: ", h("strong", {}, `v${project.production}`)),
     h("div", { class: "row spread small" },
       h("span", {}, project.goal), project.result || project.best === null ? null : h("span", {}, "best ", h("strong", {}, number(project.best))),
       h("span", { class: "soft" }, `${number(count)} ${count === 1 ? "run" : "runs"}`)));

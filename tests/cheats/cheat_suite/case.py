@@ -51,6 +51,7 @@ CODE_ALONE = frozenset({
     "code-after-the-gate", "code-removed", "data-after-the-gate", "data-of-a-finished-project", "train-on-changed-code",
     "code-between-permit-and-import", "teacher-between-two-looks", "weights-that-appear", "hard-rows-without-label",
     "hard-rows-deleted", "people-without-an-id", "columns-chosen-on-all-rows", "parity-of-two-columns",
+    "kindest-file", "another-project-other-order", "second-release-own-column",
 })  # fmt: skip
 """Cases whose files are the user's own code and data, which an agent writes inside the wall as well."""
 CASES: dict[str, Case] = {}

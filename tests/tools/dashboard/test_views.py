@@ -11,7 +11,7 @@ from tests.worlds.flowers import CONFIG, GOAL, NAME, train, write_code
 from trainwright.tools import dashboard, ledger, projects
 from trainwright.tools.dashboard.curves import curves_since
 from trainwright.tools.dashboard.study_page import remembered
-from trainwright.tools.ledger.events import GateDecided
+from trainwright.tools.ledger.events import GateDecided, ModelPromoted
 from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.tables import RaisedAlert, Run, Study, Trial, now
 from trainwright.trainer.base.errors import ConfigurationError, NotFoundError
@@ -200,5 +200,9 @@ def test_a_projects_card_shows_its_result_and_neither_a_leaked_best_nor_a_finish
     assert shown.projects[0].result.startswith(
         "release 1: Goal reached on these rows: 0.875 of 0.85 (validation accuracy"
     )
-    assert shown.alerts == []
+    assert (shown.alerts, shown.projects[0].production) == ([], None)
+    moved = ModelPromoted(alias="production", version=1, before=None, outcome="moved", by="agent")
+    with opened.session() as session:
+        ledger.record(session, NAME, moved)
+    assert dashboard.overview(opened).projects[0].production == 1
     opened.close()

@@ -155,6 +155,26 @@ def test_a_project_on_the_same_rows_is_told_of_looks_whose_records_and_whose_pro
     assert told() == looks, "of a project that was deleted"
 
 
+@pytest.mark.requirement("PHASE-6", "GATE-5")
+def test_looks_of_a_project_count_whose_file_has_other_columns_in_another_order(at: At) -> None:
+    workspace = at("finished")
+    code = workspace.path.parent / "code"
+    head, *rows = (code / "iris.csv").read_text().splitlines()
+    wider = [f"{number * 7 % 97},{row}" for number, row in enumerate(reversed(rows))]
+    (code / "other.csv").write_text("\n".join([f"drawn,{head}", *wider]) + "\n")
+    config = CONFIG | {"data": CONFIG["data"] | {"args": {"path": "other.csv", "target": "species"}}}
+    config |= {"model": {"use": "mlp"}}
+    projects.create_project(workspace, "fresh", intent="the same flowers", goal=GOAL, config=config)
+    finish(workspace, start_run(workspace, "fresh", RunKind.SMOKE).run_id)
+    with workspace.session() as session:
+        evidence = Evidence(session, workspace, "fresh")
+        assert evidence.smoke is not None
+        split = TestSetAccess(**evidence.smoke.data.test.as_dict())
+        (look,) = accesses_by_others(evidence, split)
+    assert look.project == NAME
+    assert 0 < (look.shared or 0) < split.size, "of a file in another order others are tested on"
+
+
 def delete(workspace: Workspace) -> None:
     """Delete the project, which the owner has to grant."""
     with pytest.raises(ApprovalNeededError) as caught:

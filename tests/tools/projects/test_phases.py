@@ -284,6 +284,10 @@ def test_the_final_model_holds_everything_and_onnx_gives_its_outputs(at: At) -> 
     assert found == {
         (split, name): value for split in ("test", "validation") for name, value in metrics[split]["metrics"].items()
     }
+    for each in on_hub.eval_results:
+        assert each.metric_args["rows"] == metrics[each.dataset_split]["size"]
+        low, high = each.metric_args["interval_95"]
+        assert low <= each.metric_value <= high
 
 
 @pytest.mark.requirement("PHASE-6")

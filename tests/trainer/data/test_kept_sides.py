@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pyarrow import parquet
 
 from trainwright.trainer.base.errors import DataError
 from trainwright.trainer.data import marks
@@ -38,7 +40,7 @@ class Project:
         self.folder, self.draws = folder, np.random.default_rng(seed)
         self.next, self.ignored = ROWS, list[str]()
         self.section: dict[str, Any] = {"seed": seed % 5}
-        self.is_recoded, self.added = False, 0
+        self.is_recoded, self.added, self.source = False, 0, "csv"
         self.rows = [self._row(number) for number in range(ROWS)]
         self.plans: list[Plan] = []
         self.tested: set[int] = set()
@@ -71,6 +73,12 @@ class Project:
     def recode_the_target(self) -> None:
         self.is_recoded = not self.is_recoded
 
+    def shuffle_the_file(self) -> None:
+        self.rows = [self.rows[place] for place in self.draws.permutation(len(self.rows))]
+
+    def write_another_format(self) -> None:
+        self.source = "parquet" if self.source == "csv" else "csv"
+
     def draw_the_split_anew(self) -> None:
         self.section["seed"] += 11
 
@@ -82,17 +90,24 @@ class Project:
 
     def plan(self) -> None:
         """Divide the rows as they are now, check who is where, and keep the plan."""
-        names = [*self.rows[0]]
+        words = ["no", "yes"] if self.is_recoded else [0, 1]
+        rows = [{**row, "y": words[row["y"]]} for row in self.rows]
         with (self.folder / "rows.csv").open("w", newline="") as file:
-            written = csv.DictWriter(file, names)
+            written = csv.DictWriter(file, [*rows[0]])
             written.writeheader()
-            words = ["no", "yes"] if self.is_recoded else [0, 1]
-            written.writerows({**row, "y": words[row["y"]]} for row in self.rows)
+            written.writerows(rows)
+        parquet.write_table(pa.Table.from_pylist(rows), self.folder / "rows.parquet")
         kinds = dict.fromkeys(("g", *self.ignored), "ignore")
-        args = {"path": "rows.csv", "target": "y", "columns": {**kinds, "id": "number"}, "task": "classification"}
+        args = {
+            "path": f"rows.{self.source}",
+            "target": "y",
+            "columns": {**kinds, "id": "number"},
+            "task": "classification",
+        }
         marks.use(KeptSides([]) if not self.plans else with_plans(self.plans))
         section = SplitSection.model_validate(self.section)
-        splits = from_loaded(load_source("csv", args, self.folder, section), section, source="csv", args=args)
+        loaded = load_source(self.source, args, self.folder, section)
+        splits = from_loaded(loaded, section, source=self.source, args=args)
         ids = {name: {self.rows[row]["id"] for row in part.rows.tolist()} for name, part in splits.samples.items()}
         there = {row["id"] for row in self.rows}
         assert not self.tested & (ids["train"] | ids["validation"])
@@ -119,23 +134,38 @@ def with_plans(plans: list[Plan]) -> KeptSides:
 
 CHANGES = [
     Project.add_rows, Project.delete_rows, Project.leave_a_column_out, Project.add_a_column, Project.rescale_a_column,
-    Project.recode_the_target, Project.draw_the_split_anew, Project.change_the_shares, Project.divide_by_group,
+    Project.recode_the_target, Project.shuffle_the_file, Project.write_another_format, Project.draw_the_split_anew,
+    Project.change_the_shares, Project.divide_by_group,
 ]  # fmt: skip
-
-
-@settings(max_examples=12, deadline=None)
-@given(
+Steps = list[list[Callable[[Project], None]]]
+HISTORIES = given(
     seed=st.integers(0, 10_000), steps=st.lists(st.lists(st.sampled_from(CHANGES), max_size=3), min_size=1, max_size=4)
 )
-def test_over_drawn_histories_no_test_row_is_trained_on(
-    tmp_path_factory: pytest.TempPathFactory, seed: int, steps: list[list[Callable[[Project], None]]]
-) -> None:
-    project = Project(tmp_path_factory.mktemp("history"), seed)
+
+
+def play(folder: Path, seed: int, steps: Steps) -> None:
+    project = Project(folder, seed)
     project.plan()
     for changes in steps:
         for change in changes:
             change(project)
         project.plan()
+
+
+@settings(max_examples=12, deadline=None)
+@HISTORIES
+def test_over_drawn_histories_no_test_row_is_trained_on(
+    tmp_path_factory: pytest.TempPathFactory, seed: int, steps: Steps
+) -> None:
+    play(tmp_path_factory.mktemp("history"), seed, steps)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+@settings(max_examples=500, deadline=None)
+@HISTORIES
+def test_over_five_hundred_histories_neither(tmp_path_factory: pytest.TempPathFactory, seed: int, steps: Steps) -> None:
+    play(tmp_path_factory.mktemp("history"), seed, steps)
 
 
 def test_samples_of_the_users_own_keep_their_sides_too() -> None:

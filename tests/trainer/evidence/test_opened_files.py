@@ -75,6 +75,7 @@ def test_files_that_user_code_reads_and_writes_are_named_with_what_they_held_at_
     large = {"changed.bin": None}  # and changed before anybody could read it again
     assert {name: file.digest for name, file in opened.files.items()} == {name: before[name] for name in read} | large
     assert opened.files["words.txt"].bytes == 5
+    assert all(file.by_user for file in opened.files.values())
     assert "mine.py" in run.part(Code).files
     written = {"cache.npy", "saved.pt", "saved.safetensors", "whole.txt", "state.json", "log.txt", "changed.bin"}
     assert opened.written == {name: digest_file(files / name) for name in written}

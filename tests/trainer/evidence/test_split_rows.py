@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from trainwright.trainer.data.assemble import from_loaded, from_user
+from trainwright.trainer.data.cells import cell_of
 from trainwright.trainer.data.sections import SplitSection
 from trainwright.trainer.data.sources import load_source
 from trainwright.trainer.data.sources.source import Loaded
@@ -16,7 +17,15 @@ from trainwright.trainer.data.splits import Splits
 from trainwright.trainer.data.tensors import TensorSamples
 from trainwright.trainer.evidence import split_rows as recording
 from trainwright.trainer.evidence.split_rows import record_split_rows
-from trainwright.trainer.run.split_rows import Became, RowsMoved, SplitRows, Unseen, rows_moved, rows_unseen
+from trainwright.trainer.run.split_rows import (
+    Became,
+    RowsMoved,
+    SplitRows,
+    Unseen,
+    rows_moved,
+    rows_tested_by_both,
+    rows_unseen,
+)
 
 pytestmark = pytest.mark.requirement("REPRO-4")
 DIGITS = {"model": {"use": "mlp"}, "data": {"use": "digits"}}
@@ -92,7 +101,11 @@ def test_rows_of_the_same_file_are_known_by_their_place_whichever_columns_are_re
     (tmp_path / "rows.csv").write_text(f"a,b,c,y\n{lines}8,9,9.5,1\n")
     grown = rows_moved(*known, *recorded(splits(), tmp_path / "four", make_run, of_csv))
     assert grown is not None
-    assert (grown.by, grown.new, grown.gone) == ("inputs", 1, 0)
+    assert (grown.by, grown.new, grown.gone, grown.gone_by_target) == ("inputs", 1, 0, {})
+    (tmp_path / "rows.csv").write_text("a,b,c,y\n" + "\n".join(lines.splitlines()[3:]) + "\n")
+    fewer = rows_moved(*known, *recorded(splits(), tmp_path / "fewer", make_run, of_csv))
+    assert fewer is not None
+    assert fewer.gone_by_target == {cell_of("0"): (2, 150), cell_of("1"): (1, 150)}
     wider = "".join(f"{line},{row * 7 % 5}\n" for row, line in enumerate(lines.splitlines()))
     (tmp_path / "rows.csv").write_text(f"a,b,c,y,d\n{wider}")
     added = rows_moved(*known, *recorded(splits(), tmp_path / "five", make_run, of_csv))
@@ -100,6 +113,33 @@ def test_rows_of_the_same_file_are_known_by_their_place_whichever_columns_are_re
     assert (added.by, added.new, added.gone, added.changed) == ("cells", 0, 0, 300)
     assert rows_moved(*known, *other) == RowsMoved(
         0, 0, 0, 0, estimated=False, same=300, by="place", same_validation=True
+    )
+
+
+def test_test_rows_are_shared_by_projects_whose_tables_have_other_columns_beside_them(
+    tmp_path: Path, make_run: Any
+) -> None:
+    numbers = [(row, row * 37 % 101 / 8, row * 53 % 97 / 4) for row in range(300)]
+
+    def plan(name: str, rows: list[tuple[Any, ...]], header: str) -> tuple[SplitRows, Path]:
+        lines = [",".join(map(str, [*row, row[0] % 2])) for row in rows]
+        (tmp_path / f"{name}.csv").write_text("\n".join([f"{header},y", *lines]) + "\n")
+        args = {"path": f"{name}.csv", "target": "y", "columns": dict.fromkeys(header.split(","), "number")}
+        splits = from_loaded(load_source("csv", args, tmp_path, SplitSection()), SplitSection(), source="csv")
+        return recorded(
+            splits, tmp_path / name, make_run, {"model": {"use": "mlp"}, "data": {"use": "csv", "args": args}}
+        )
+
+    first = plan("first", numbers, "id,a,b")
+    tested = first[0].kept["test"]
+    assert rows_tested_by_both(*first, *first) == tested
+    wider = plan("wider", [(*row, row[0] % 7) for row in reversed(numbers)], "id,a,b,thrown_away")
+    assert 0 < rows_tested_by_both(*first, *wider) < tested, "of a file in another order others are tested on"
+    numbered = plan("numbered", [(row, row**2 % 89 + 200) for row in range(300)], "id,c")
+    assert rows_tested_by_both(*first, *numbered) == 0, "a running number says of no row which one it is"
+    few = plan("few", [(row % 3, row % 11) for row in range(300)], "a,b")
+    assert rows_tested_by_both(*few, *plan("others", [(row % 3, row % 13) for row in range(300)], "a,b")) == 0, (
+        "by nature"
     )
 
 

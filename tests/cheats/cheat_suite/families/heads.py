@@ -24,6 +24,7 @@ from cheat_suite.fresh import (
     Array,
     finished,
     hold,
+    kindest_order,
     kindest_seed,
     noise,
     noisy,
@@ -37,9 +38,11 @@ from trainwright.tools import projects
 from trainwright.tools.ledger import chain
 from trainwright.tools.verification import verify_workspace
 from trainwright.trainer.config import apply_changes
+from trainwright.trainer.data.split_methods.at_random import deal
 
 HOLDS = "the head holds on fresh rows"
 SEED_CHOSEN = "which was chosen, and not the usual"
+NOT_KNOWN = "How the rows were chosen and ordered, and the columns made, before planning is not known here"
 code = partial(cheat, by="code", at="empty", shows=("GATE-6", "PHASE-6"))
 tools = partial(cheat, by="tools", at="empty", shows=("GATE-6", "PHASE-6"))
 files = partial(cheat, by="files", at="empty", shows=("GATE-6", "PHASE-6"))
@@ -74,6 +77,21 @@ def second_release_other_seed(scene: Scene) -> None:
     _second_release(scene, {"data.split.seed": 7})
 
 
+@files(expected="detected", rule=r"\d+ rows that tested smoke-\S+ are trained on now")
+def second_release_own_column(scene: Scene) -> None:
+    """Divide the rows by a column of one's own in a second release, the kindest of 400 ways (T2)."""
+    rows, classes = noisy(ROWS, 0)
+    write_rows(scene, rows, classes)
+    assert to_card(scene, CONFIG)
+    sides = deal(ROWS, classes, [0.6, 0.2, 0.2], kindest_seed(rows, classes, 400))
+    write_rows(scene, rows, classes, fold=np.array(["train", "validation", "test"])[sides])
+    changes = {"data.split": {"by": "given", "column": "fold"}}
+    with scene.workspace() as workspace, warm():
+        projects.configure(workspace, NAME, changes=changes, begin_release=True)
+        finished(scene, workspace)
+    hold(scene, noisy)
+
+
 @tools(expected="detected", rule=SEED_CHOSEN)
 def kindest_split(scene: Scene) -> None:
     """Choose the seed of the split offline, the kindest of 400 (T3)."""
@@ -81,6 +99,25 @@ def kindest_split(scene: Scene) -> None:
     write_rows(scene, rows, classes)
     to_card(scene, _with(data__split__seed=kindest_seed(rows, classes, 400)))
     hold(scene, noisy)
+
+
+@files(expected="detected", rule=NOT_KNOWN)
+def kindest_file(scene: Scene) -> None:
+    """Write the file in the order that the usual seed divides most kindly of 400 (T3)."""
+    rows, classes = noisy(ROWS, 0)
+    order = kindest_order(rows, classes, 400)
+    write_rows(scene, rows[order], classes[order])
+    to_card(scene, CONFIG)
+    hold(scene, noisy)
+
+
+@code(expected="detected", rule="The user's code divided the rows: how it chose those that test is not known")
+def kindest_split_by_code(scene: Scene) -> None:
+    """Have the task's code divide the rows by the kindest of 400 seeds (T3)."""
+    rows, classes = noisy(ROWS, 0)
+    sides = np.asarray(deal(ROWS, classes, [0.6, 0.2, 0.2], kindest_seed(rows, classes, 400)))
+    parts = {name: np.flatnonzero(sides == side).tolist() for side, name in enumerate(("train", "validation", "test"))}
+    _task(scene, f"parts = {{name: torch.tensor(part) for name, part in {parts}.items()}}")
 
 
 @tools(expected="detected", rule=f"{SEED_CHOSEN}|looked at 2 times")
@@ -92,6 +129,18 @@ def another_project_each_seed(scene: Scene) -> None:
         write_rows(scene, rows, classes, f"{name}.csv", drawn=rng.integers(0, 9, ROWS))
         config = _with(data__args__path=f"{name}.csv", data__split__seed=kindest_seed(rows, classes, 40 + place))
         to_card(scene, config, name=name)
+    hold(scene, lambda count, seed: _with_drawn(*noisy(count, seed)))
+
+
+@files(expected="detected", rule="The test rows were looked at 2 times")
+def another_project_other_order(scene: Scene) -> None:
+    """Do so under the usual seed, by a file with a throw-away column in the kindest order of 400 (T4)."""
+    rows, classes = noisy(ROWS, 0)
+    drawn = np.random.default_rng(5).integers(0, 9, ROWS)
+    for name, order in (("other", np.arange(ROWS)), (NAME, kindest_order(rows, classes, 400))):
+        more = {} if name == "other" else {"drawn": drawn}
+        write_rows(scene, rows[order], classes[order], f"{name}.csv", **more)
+        to_card(scene, _with(data__args__path=f"{name}.csv"), name=name)
     hold(scene, lambda count, seed: _with_drawn(*noisy(count, seed)))
 
 
@@ -111,7 +160,7 @@ def hard_rows_without_label(scene: Scene) -> None:
     hold(scene, noisy)
 
 
-@files(expected="detected", rule=r"Since smoke-\S+ (about )?\d+ rows are gone: its figures are of other rows")
+@files(expected="detected", rule=r"Since smoke-\S+ \d+ rows are gone \(\d+ of \d+ 0, \d+ of \d+ 1\): its figures are")
 def hard_rows_deleted(scene: Scene) -> None:
     """Delete the rows that a known rule gets wrong before a second release (T5)."""
     rows, classes = noisy(ROWS, 0)
@@ -190,9 +239,8 @@ def rows_in_buffers(scene: Scene) -> None:
     )
 
 
-@code(expected="detected", rule=r"begins from net\.pt: on which rows these were trained is not known")
-def weights_of_all_rows(scene: Scene) -> None:
-    """Begin from weights that were fitted to all rows before planning (T9)."""
+def _weights_of_all_rows(scene: Scene, name: str) -> None:
+    """Finish a project whose model begins from weights that were fitted to all rows and lie under this name."""
     import torch
 
     rows, classes = noisy(ROWS, 0)
@@ -204,12 +252,24 @@ def weights_of_all_rows(scene: Scene) -> None:
         optimizer.zero_grad()
         torch.nn.functional.cross_entropy(layers(torch.tensor(rows)), torch.tensor(classes)).backward()
         optimizer.step()
-    torch.save(layers.state_dict(), scene.world.code / "net.pt")
+    torch.save(layers.state_dict(), scene.world.code / name)
     text = NET.replace("Linear(8, 16)", "Linear(8, 256)").replace("Linear(16, 2)", "Linear(256, 2)")
-    begin = "self.layers.load_state_dict(torch.load(Path(__file__).parent / 'net.pt'))"
+    begin = f"self.layers.load_state_dict(torch.load(Path(__file__).parent / {name!r}))"
     scene.write_code("net.py", text.replace("BEGIN", begin).replace("ANSWER", "pass"))
     to_card(scene, _with(model={"use": "net.py:Net"}, optimizer__learning_rate=1e-5, training__epochs=2))
     hold(scene, noisy)
+
+
+@code(expected="detected", rule=r"begins from net\.pt: on which rows these were trained is not known")
+def weights_of_all_rows(scene: Scene) -> None:
+    """Begin from weights that were fitted to all rows before planning (T9)."""
+    _weights_of_all_rows(scene, "net.pt")
+
+
+@code(expected="detected", rule=r"code opened net\.dat: which held-out rows the model knows by that is not known")
+def weights_under_another_name(scene: Scene) -> None:
+    """Do so under a name that is none of weights (T9)."""
+    _weights_of_all_rows(scene, "net.dat")
 
 
 @code(expected="detected", rule=r"Goal not confirmed by the test")
@@ -243,7 +303,7 @@ def people_without_an_id(scene: Scene) -> None:
     hold(scene, lambda count, seed: visits(count // 10, seed))
 
 
-@files(expected="detected", rule="How the rows were chosen and the columns made before planning is not known here")
+@files(expected="detected", rule=NOT_KNOWN)
 def columns_chosen_on_all_rows(scene: Scene) -> None:
     """Keep those 12 of 3,000 columns of noise that go with the target in all rows (T13)."""
     rng = np.random.default_rng(0)
