@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+import numpy as np
+import polars as pl
+
+from trainwright.trainer.base.arrays import Array
 from trainwright.trainer.base.errors import TrainwrightError
 from trainwright.trainer.data.sections import SplitSection
+from trainwright.trainer.data.split_methods import METHODS
+from trainwright.trainer.data.split_methods.by_time import instants
+from trainwright.trainer.data.split_methods.rows import Rows
 from trainwright.trainer.data.validation.check import Context
 from trainwright.trainer.data.validation.families.leaks import inputs_of
 from trainwright.trainer.data.validation.values import NUMBERS, numbers
-
-if TYPE_CHECKING:
-    from trainwright.trainer.base.arrays import Array
 
 SPLIT = "data.split."
 
@@ -34,8 +37,6 @@ class InTime:
 
     def columns(self) -> Iterator[tuple[str, Array]]:
         """Yield inputs and targets of numbers, one at a time, in this order, (rows,); NaN for an empty cell."""
-        import polars as pl
-
         chosen = dict.fromkeys([*self.context.targets, *(inputs_of(self.context) or [])])
         for name in chosen:
             if self.context.kinds.get(name) in NUMBERS:
@@ -45,12 +46,6 @@ class InTime:
 
 def in_time(context: Context) -> InTime | None:
     """Return a table's rows in order of time; None where they are not split by time, or nothing tells their order."""
-    import numpy as np
-
-    from trainwright.trainer.data.split_methods import METHODS
-    from trainwright.trainer.data.split_methods.by_time import instants
-    from trainwright.trainer.data.split_methods.rows import Rows
-
     said = {key.removeprefix(SPLIT): value for key, value in context.settled.items() if key.startswith(SPLIT)}
     time = context.split_by
     if said.get("by") != "time" or time not in context.kinds or context.is_sample:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import polars as pl
 
-if TYPE_CHECKING:
-    import polars as pl
+from trainwright.trainer.data.validation.values import dates_of_text
 
 MOST = 100_000
 MAX_CATEGORIES = 200
@@ -15,8 +15,6 @@ MAX_CATEGORIES = 200
 
 def evenly(frame: pl.LazyFrame, columns: list[str], most: int = MOST) -> tuple[pl.DataFrame, int]:
     """Return at most so many evenly spaced rows of some columns, and how many rows there are."""
-    import polars as pl
-
     size = int(frame.select(pl.len()).collect(engine="streaming").item())
     every = max(-(-size // most), 1)
     return frame.select(columns).gather_every(every).collect(engine="streaming"), size
@@ -24,10 +22,6 @@ def evenly(frame: pl.LazyFrame, columns: list[str], most: int = MOST) -> tuple[p
 
 def with_dates(found: pl.DataFrame) -> pl.DataFrame:
     """Return the rows with columns of text that hold dates alone (2026-01-31, with or without a time) as dates."""
-    import polars as pl
-
-    from trainwright.trainer.data.validation.values import dates_of_text
-
     texts = [name for name, dtype in found.schema.items() if dtype == pl.String]
     read = found.select(dates_of_text(pl.col(name)).alias(name) for name in texts)
     whole = [name for name in texts if 0 < read[name].count() == found[name].count()]
@@ -36,8 +30,6 @@ def with_dates(found: pl.DataFrame) -> pl.DataFrame:
 
 def finite(values: pl.Series) -> np.ndarray[Any, np.dtype[np.float64]]:
     """Return the finite numbers of a column of numbers, dates or truths, (filled,)."""
-    import polars as pl
-
     physical = values.to_physical() if values.dtype.is_temporal() else values
     found = physical.cast(pl.Float64, strict=False).drop_nulls().to_numpy()
     return np.asarray(found[np.isfinite(found)])
@@ -45,8 +37,6 @@ def finite(values: pl.Series) -> np.ndarray[Any, np.dtype[np.float64]]:
 
 def counts(values: pl.Series) -> dict[str, int]:
     """Return how often each value occurs; beyond a number of different ones, the rest together."""
-    import polars as pl
-
     table = values.drop_nulls().cast(pl.String).value_counts(sort=True)
     found = {str(name): int(count) for name, count in table.iter_rows()}
     kept = dict(list(found.items())[:MAX_CATEGORIES])

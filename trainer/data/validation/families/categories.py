@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import polars as pl
 
 from trainwright.trainer.data.validation.check import Check, Context, Family, Finding
 from trainwright.trainer.data.validation.expectations import ColumnExpectations
 from trainwright.trainer.data.validation.values import empty, every_row, expected, text
-
-if TYPE_CHECKING:
-    import polars as pl
 
 
 class Categories(Family):
@@ -48,8 +47,6 @@ def _lists(context: Context, column: str, one: ColumnExpectations) -> Iterable[C
 
 def among(context: Context, column: str, values: list[Any]) -> pl.Expr:
     """Return whether a cell is one of the values: as numbers in a column of numbers, else as text."""
-    import polars as pl
-
     kind = context.kinds[column]
     if kind in {"number", "integer"} and all(isinstance(value, int | float) for value in values):
         return pl.col(column).is_in([float(value) if kind == "number" else value for value in values])
@@ -59,8 +56,6 @@ def among(context: Context, column: str, values: list[Any]) -> pl.Expr:
 
 
 def _column(column: str) -> pl.Expr:
-    import polars as pl
-
     return pl.col(column)
 
 

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+
+import polars as pl
 
 from trainwright.trainer.base.errors import near_matches
 from trainwright.trainer.data.validation.check import Check, Context, Family
 from trainwright.trainer.data.validation.report import NotChecked, Verdict
 from trainwright.trainer.data.validation.values import dates, empty, every_row, expected, numbers
-
-if TYPE_CHECKING:
-    import polars as pl
 
 FITS = {
     "number": ("number", "integer"),
@@ -78,8 +76,6 @@ class Schema(Family):
 
 
 def _unfit(context: Context, column: str, kind: str) -> pl.Expr:
-    import polars as pl
-
     filled = ~empty(context, column)
     if kind == "date":
         return filled & dates(context, column).is_null()

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any
 
+import polars as pl
+
 from trainwright.trainer.data.validation.check import Check, Context, Family, Finding
 from trainwright.trainer.data.validation.values import severity_of
 
@@ -17,8 +19,6 @@ class Constants(Family):
 
     def planned(self, context: Context) -> Iterable[Check]:
         """Yield a check of each column but the target: its least value is not its greatest."""
-        import polars as pl
-
         if context.source == "images":  # sizes and channels may well be the same
             return
         severity = severity_of(context, "constant", "info" if _are_codes(context) else "warning")

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import numpy as np
+import polars as pl
+
+from trainwright.trainer.data.validation import distances
 from trainwright.trainer.data.validation.check import Context, Family
 from trainwright.trainer.data.validation.expectations import DriftExpectations
 from trainwright.trainer.data.validation.report import NotChecked, Verdict
+from trainwright.trainer.data.validation.sampling import counts, evenly, finite, with_dates
 from trainwright.trainer.data.validation.values import NUMBERS, kind_of
-
-if TYPE_CHECKING:
-    import polars as pl
 
 PSI = 0.2
 """Bound where a reference is given and no bound: the field's word for a shift."""
@@ -27,8 +29,6 @@ class Drift(Family):
 
     def found(self, context: Context) -> Iterable[Verdict]:
         """Yield the verdict of each distance that has a bound, of each column."""
-        from trainwright.trainer.data.validation.sampling import evenly, with_dates
-
         bounds = context.expectations.drift
         if context.reference is None or bounds is None:
             return
@@ -91,9 +91,6 @@ def _distances(
     kind: str, reference: pl.Series, found: pl.Series, bounds: DriftExpectations
 ) -> Iterable[tuple[str, float, float]]:
     """Yield name, value and bound of each distance of a column."""
-    from trainwright.trainer.data.validation import distances
-    from trainwright.trainer.data.validation.sampling import counts, finite
-
     psi_bound = bounds.psi_at_most
     if psi_bound is None and not any((bounds.ks_at_most, bounds.chi2_at_most, bounds.wasserstein_at_most)):
         psi_bound = PSI
@@ -124,15 +121,11 @@ def _distances(
 
 
 def _matrix(rows: Any) -> Any:
-    import numpy as np
-
     return np.stack([np.asarray(row, dtype=np.float64) for row in rows])
 
 
 def _joint(reference: pl.DataFrame, found: pl.DataFrame, columns: list[str]) -> float | None:
     """Return the discrepancy of all numbers of a row together; None where no row has them all."""
-    from trainwright.trainer.data.validation import distances
-
     if not columns:
         return None
     one, other = (rows.select(columns).fill_nan(None).drop_nulls().to_numpy() for rows in (reference, found))

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any
 
+import polars as pl
+
 from trainwright.trainer.data.validation.check import OF_FILES, Check, Context, Family, Finding
 from trainwright.trainer.data.validation.families.leaks import inputs_of, without_columns
 from trainwright.trainer.data.validation.values import empty, numbers, severity_of
@@ -28,8 +30,6 @@ class Nulls(Family):
 
     def planned(self, context: Context) -> Iterable[Check]:
         """Yield a check of each column's empty cells, and of each column of numbers whether they are finite."""
-        import polars as pl
-
         seen = set(inputs_of(context) or context.kinds)
         for column, kind in context.kinds.items():
             if (context.source, column) in OF_FILES:  # a picture without a problem has none

@@ -7,14 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
+
+import polars as pl
 
 from trainwright.trainer.data.validation.check import ROW, Context, Family
 from trainwright.trainer.data.validation.report import MAX_ROWS, Verdict
 from trainwright.trainer.data.validation.values import severity_of
-
-if TYPE_CHECKING:
-    import polars as pl
 
 READ = 5_000
 """Rows whose texts are read: the first ones."""

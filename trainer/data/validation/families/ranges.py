@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import polars as pl
 
 from trainwright.trainer.data.validation.check import Check, Context, Family, Finding
 from trainwright.trainer.data.validation.expectations import NOW, ColumnExpectations
 from trainwright.trainer.data.validation.values import dates, every_row, expected, moment, numbers
-
-if TYPE_CHECKING:
-    import polars as pl
 
 
 class Ranges(Family):
@@ -42,8 +41,6 @@ def _bounds(context: Context, column: str, one: ColumnExpectations) -> Iterable[
 
 
 def _beyond(context: Context, column: str, key: str, bound: float | str, *, is_upper: bool) -> pl.Expr:
-    import polars as pl
-
     if isinstance(bound, str):
         at = datetime.now(UTC).replace(tzinfo=None) if bound == NOW else moment(bound, key)
         found, limit = dates(context, column), pl.lit(at)

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any
 
+import polars as pl
+
 from trainwright.trainer.data.validation.check import Check, Context, Family, Finding
 from trainwright.trainer.data.validation.families.leaks import inputs_of, without_columns
 from trainwright.trainer.data.validation.values import numbers, severity_of
@@ -23,8 +25,6 @@ class RunningNumbers(Family):
 
     def planned(self, context: Context) -> Iterable[Check]:
         """Yield a check of each input of whole numbers; none of windows over time, or of rows drawn from them."""
-        import polars as pl
-
         if context.source == "images" or context.options.get("series") or context.is_sample:
             return
         severity = severity_of(context, "running_number", "warning")

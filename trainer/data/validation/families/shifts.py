@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import numpy as np
+
+from trainwright.trainer.base.arrays import Array
+from trainwright.trainer.data.split_methods.rows import NAMES, TRAIN
 from trainwright.trainer.data.validation.check import Context, Family
 from trainwright.trainer.data.validation.in_time import InTime, in_time
 from trainwright.trainer.data.validation.report import Verdict
 from trainwright.trainer.data.validation.values import severity_of
-
-if TYPE_CHECKING:
-    from trainwright.trainer.base.arrays import Array
 
 MAX_APART = 2.0
 """Standard deviations of train by which a mean may differ: a season that train has as a whole moves it by 1.41."""
@@ -63,10 +64,6 @@ class Shifts(Family):
 
 def _apart(column: str, values: Array, rows: InTime) -> Iterable[dict[str, Any]]:
     """Yield the held-out splits whose mean is far from train's; none of a column that only rises with time."""
-    import numpy as np
-
-    from trainwright.trainer.data.split_methods.rows import NAMES, TRAIN
-
     is_filled = np.isfinite(values)
     steps = np.diff(values)[~rows.begins[1:] & is_filled[1:] & is_filled[:-1]]
     train = values[(rows.codes == TRAIN) & is_filled]

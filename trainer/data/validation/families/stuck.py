@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+import numpy as np
+
+from trainwright.trainer.base.arrays import Array
 from trainwright.trainer.data.validation.check import Context, Family
 from trainwright.trainer.data.validation.in_time import InTime, in_time
 from trainwright.trainer.data.validation.report import MAX_ROWS, Verdict
 from trainwright.trainer.data.validation.values import severity_of
-
-if TYPE_CHECKING:
-    from trainwright.trainer.base.arrays import Array
 
 MIN_ROWS = 20
 """Of a stretch of one number."""
@@ -70,8 +69,6 @@ def _stretches(column: str, values: Array, begins: Array) -> list[_Stretch]:
         values: in order of time, (rows,).
         begins: whether each is the first of its series, (rows,).
     """
-    import numpy as np
-
     if len(values) < MIN_ROWS:
         return []
     is_new = begins | np.concatenate([[True], values[1:] != values[:-1]])  # NaN differs from NaN

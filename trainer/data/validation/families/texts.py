@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any
 
+import polars as pl
+
 from trainwright.trainer.data.validation.check import Check, Context, Family, Finding
 from trainwright.trainer.data.validation.report import NotChecked
 from trainwright.trainer.data.validation.values import every_row, expected, severity_of, text
@@ -48,8 +50,6 @@ class Texts(Family):
 
 
 def _cut(context: Context) -> Iterable[Check]:
-    import polars as pl
-
     column, most = context.options.get("text"), context.options.get("max_length", 128)
     if column not in context.kinds or not context.targets:
         return

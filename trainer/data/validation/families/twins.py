@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import combinations
-from typing import TYPE_CHECKING
+
+import polars as pl
 
 from trainwright.trainer.data.validation.check import Context, Family
 from trainwright.trainer.data.validation.families.leaks import inputs_of
 from trainwright.trainer.data.validation.report import Verdict
 from trainwright.trainer.data.validation.values import severity_of
-
-if TYPE_CHECKING:
-    import polars as pl
 
 MIN_ROWS = 50
 FIRST = 20_000
@@ -52,8 +50,6 @@ class Twins(Family):
 
 def _same(frame: pl.LazyFrame, one: str, other: str) -> bool:
     """Return whether as many pairs as values of either occur in a lazy frame."""
-    import polars as pl
-
     pair = pl.struct(one, other).n_unique()
     found = frame.select(pair=pair, one=pl.col(one).n_unique(), other=pl.col(other).n_unique())
     together, first, second = found.collect(engine="streaming").row(0)

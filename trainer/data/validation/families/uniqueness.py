@@ -7,6 +7,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import polars as pl
+
 from trainwright.trainer.data.validation.check import (
     CONTENT,
     MAX_IN_A_SET,
@@ -73,8 +75,6 @@ def _is_large(context: Context) -> bool:
 
 
 def _alone(context: Context, column: str, severity: Severity) -> Check:
-    import polars as pl
-
     asks, reads = {"filled": pl.col(column).count()}, None
     if _is_large(context):
         reads = partial(_repeats, context, [column], filled=True)
@@ -84,8 +84,6 @@ def _alone(context: Context, column: str, severity: Severity) -> Check:
 
 
 def _together(context: Context, name: str | None, columns: list[str], severity: Severity, allowed: float) -> Check:
-    import polars as pl
-
     asks, reads = {"rows": pl.len()}, None
     if _is_large(context):
         reads = partial(_repeats, context, columns)

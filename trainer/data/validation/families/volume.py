@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any
 
+import polars as pl
+
 from trainwright.trainer.data.validation.check import Check, Context, Family, Finding
 from trainwright.trainer.data.validation.report import NotChecked
 
@@ -17,8 +19,6 @@ class Volume(Family):
 
     def planned(self, context: Context) -> Iterable[Check]:
         """Yield a check of each bound; without one, that there is a row at all."""
-        import polars as pl
-
         rows = context.expectations.rows
         least = 1 if rows.at_least is None else rows.at_least
         yield Check("rows_at_least", None, "error", {"rows": pl.len()}, partial(_judge, least, False))
