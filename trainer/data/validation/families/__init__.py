@@ -3,29 +3,18 @@
 from __future__ import annotations
 
 from trainwright.trainer.data.validation.check import Family
-from trainwright.trainer.data.validation.families.categories import Categories
+from trainwright.trainer.data.validation.families.bounds import Categories, Freshness, Ranges, Volume
 from trainwright.trainer.data.validation.families.classes import Classes
-from trainwright.trainer.data.validation.families.columns import Schema
-from trainwright.trainer.data.validation.families.constants import Constants
+from trainwright.trainer.data.validation.families.columns import MixedTypes, Nulls, Schema
 from trainwright.trainer.data.validation.families.drift import Drift
 from trainwright.trainer.data.validation.families.far_targets import FarTargets
-from trainwright.trainer.data.validation.families.freshness import Freshness
+from trainwright.trainer.data.validation.families.in_time import Shifts, Stuck
 from trainwright.trainer.data.validation.families.label_errors import LabelErrors
 from trainwright.trainer.data.validation.families.leaks import Leaks
-from trainwright.trainer.data.validation.families.mixed_types import MixedTypes
-from trainwright.trainer.data.validation.families.nulls import Nulls
 from trainwright.trainer.data.validation.families.outliers import Outliers
-from trainwright.trainer.data.validation.families.personal import Personal
 from trainwright.trainer.data.validation.families.pictures import Pictures
-from trainwright.trainer.data.validation.families.ranges import Ranges
-from trainwright.trainer.data.validation.families.running_numbers import RunningNumbers
-from trainwright.trainer.data.validation.families.shifts import Shifts
-from trainwright.trainer.data.validation.families.stuck import Stuck
-from trainwright.trainer.data.validation.families.templates import Templates
-from trainwright.trainer.data.validation.families.texts import Texts
-from trainwright.trainer.data.validation.families.twins import Twins
-from trainwright.trainer.data.validation.families.uniqueness import Uniqueness
-from trainwright.trainer.data.validation.families.volume import Volume
+from trainwright.trainer.data.validation.families.texts import Personal, Templates, Texts
+from trainwright.trainer.data.validation.families.uniqueness import Constants, RunningNumbers, Twins, Uniqueness
 
 CHECKS: dict[str, Family] = {
     family.name: family

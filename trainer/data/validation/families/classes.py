@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 
 from trainwright.trainer.data.validation.check import ROW, Context, Family
-from trainwright.trainer.data.validation.families.categories import among
+from trainwright.trainer.data.validation.families.bounds import among
 from trainwright.trainer.data.validation.report import MAX_ROWS, NotChecked, Severity, Verdict
 from trainwright.trainer.data.validation.values import empty, severity_of
 
