@@ -14,6 +14,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from trainwright.tools.evaluation.own_metrics import OWN, copied, run_apart
 from trainwright.tools.ledger import ProjectFacts
 from trainwright.trainer.base.section import EpisodesEntry, episode_entries
@@ -114,8 +116,6 @@ def _played(run: Sealed, entry: EpisodesEntry, folder: Path, asked: dict[str, An
 
 
 def _put(record: dict[str, Any], name: str, values: list[float], played: dict[str, int]) -> None:
-    import numpy as np
-
     from trainwright.trainer.clean_room.episodes import interval_of
 
     interval = interval_of(np.asarray(values, dtype=np.float64))
@@ -127,8 +127,6 @@ def _put(record: dict[str, Any], name: str, values: list[float], played: dict[st
 
 def _put_other(record: dict[str, Any], name: str, split: str, ours: dict[str, Any], theirs: dict[str, Any]) -> None:
     """Put what another gives on the same seeds beside what it gives on the rows."""
-    import numpy as np
-
     from trainwright.trainer.clean_room.episodes import spread_of
 
     if "why" in theirs:

@@ -13,6 +13,7 @@ from typing import Any
 
 from trainwright.tools.evaluation.statistics import exact_in_words, exact_p, of_losses
 from trainwright.tools.training_monitor.outdone import ALIKE, BETTER, WORSE, Ends, Shown
+from trainwright.trainer.clean_room.counts import OF_COUNTS  # loads numpy
 
 CERTAIN_BELOW = 0.05
 """p of the exact test."""
@@ -49,8 +50,6 @@ def _few(table: Mapping[str, int] | None, metric: str, names: tuple[str, str], b
 
 
 def _is_of_classes(metric: str) -> bool:
-    from trainwright.trainer.clean_room.counts import OF_COUNTS  # loads numpy
-
     return metric in OF_COUNTS
 
 

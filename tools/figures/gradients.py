@@ -23,6 +23,7 @@ from trainwright.tools.figures.style import (
     plain,
     save,
 )
+from trainwright.tools.training_monitor.documents import load_diagnostics
 from trainwright.tools.training_monitor.record import GRADIENT_NORM, RunRecord, named_records
 from trainwright.trainer.run import RunDirectory
 
@@ -72,8 +73,6 @@ def _draw_distribution(axes: Axes, norms: list[float]) -> None:
 
 
 def _gradient_limits() -> list[tuple[float, str]]:
-    from trainwright.tools.training_monitor.documents import load_diagnostics
-
     triggers = {d.title.lower(): t for d in load_diagnostics() for t in d.triggers if t.signal in NORM_SIGNALS}
     return [(t.threshold, f"{title}: {t.comparison} {t.threshold:g}") for title, t in triggers.items()]
 

@@ -10,6 +10,8 @@ import math
 from typing import TYPE_CHECKING, NamedTuple
 
 from trainwright.tools.figures.style import GREY, ORANGE, PAPER, SMALL, VERMILION, is_drawable, plain, shown_number
+from trainwright.tools.training_monitor.diagnosis import diagnose_record
+from trainwright.tools.training_monitor.documents import load_diagnostics
 from trainwright.tools.training_monitor.record import RunRecord
 from trainwright.trainer.base.errors import TrainwrightError
 from trainwright.trainer.run import RunState
@@ -116,9 +118,6 @@ def moments(record: RunRecord) -> list[Moment]:
 
 def _alerts(record: RunRecord) -> list[Moment]:
     """Return the alerts that the worker raised as they arose, and those that the record shows."""
-    from trainwright.tools.training_monitor.diagnosis import diagnose_record
-    from trainwright.tools.training_monitor.documents import load_diagnostics
-
     found = {
         str(event.data.get("id")): int(event.data.get("step") or 0)
         for event in reversed(record.run.events("alert"))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from trainwright.trainer.base.errors import ConfigurationError, ConflictError, near_matches
 from trainwright.trainer.base.records import Frozen
+from trainwright.trainer.data.sources import SOURCES
 from trainwright.trainer.run import RunKind
 from trainwright.trainer.run.validation import Validation
 
@@ -110,8 +111,6 @@ def changes_without_leak(
 
 def _without_column(evidence: Evidence, column: str) -> dict[str, Any]:
     """Return the change that takes a column out, which somebody doubts; empty where it is no input, or none can."""
-    from trainwright.trainer.data.sources import SOURCES
-
     data, run = evidence.config.data, evidence.smoke
     inputs = [one["name"] for one in (run.data.columns if run else None) or [] if one["kind"] != "ignore"]
     if data is None or column not in inputs or len(inputs) < MIN_INPUTS or data.use not in SOURCES:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from trainwright.trainer.base.errors import DataError, TrainwrightError
 from trainwright.trainer.data.sections import SplitSection
+from trainwright.trainer.data.table.transform import encode, encode_rows, text_of, unpacked
 from trainwright.trainer.run.split_rows import CELL, CONTENT, ORDER, RECORD, TARGET, SplitRows, tell_apart
 
 if TYPE_CHECKING:
@@ -135,8 +136,6 @@ def read_labelled(path: Path, schema: dict[str, Any], known: Known, labels: Mapp
 
 
 def _require_small(path: Path) -> None:
-    from trainwright.trainer.data.table.transform import unpacked
-
     most, read = MAX_BYTES // (4 if path.suffix == ".json" else 1), 0
     with unpacked(path) as file:
         while piece := file.read(PIECE):
@@ -169,7 +168,6 @@ def _part(
     """Return what rows have a target, and are evidence; the first has this number in the file."""
     import numpy as np
 
-    from trainwright.trainer.data.table.transform import encode_rows
     from trainwright.trainer.prediction.tables import as_known
 
     spelt, respelled = as_known(rows, schema["columns"])
@@ -195,7 +193,6 @@ def _met(rows: Sequence[dict[str, Any]], targets: Array, schema: dict[str, Any],
     import numpy as np
 
     from trainwright.trainer.data.cells import by_text, hashed, hashed_cells
-    from trainwright.trainer.data.table.transform import encode_rows, text_of
 
     columns = []
     for column in schema["columns"]:
@@ -221,7 +218,6 @@ def _of_groups(rows: Sequence[Mapping[str, Any]], known: Known, why: list[str | 
     import numpy as np
 
     from trainwright.trainer.data.cells import group_mark
-    from trainwright.trainer.data.table.transform import text_of
 
     if (by := known.units) is None:
         return None
@@ -237,7 +233,6 @@ def _of_groups(rows: Sequence[Mapping[str, Any]], known: Known, why: list[str | 
 def _target(cell: Any, name: str, schema: Mapping[str, Any], labels: Mapping[str, str], place: int) -> float | None:
     """Return a target as training reads it: a number, or that of its class; None for an empty cell."""
     from trainwright.trainer.data.split_methods.rows import WHOLE
-    from trainwright.trainer.data.table.transform import encode, text_of
 
     text, names = "" if cell is None else str(cell).strip(), _classes(name, schema)
     if names is not None:

@@ -93,8 +93,6 @@ def require_compiler(device: torch.device) -> None:
 
 
 def _has_triton() -> bool:
-    import importlib.util
-
     return importlib.util.find_spec("triton") is not None
 
 

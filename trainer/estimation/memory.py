@@ -13,7 +13,8 @@ from math import ceil
 from pathlib import Path
 from typing import Any
 
-from torch import nn
+from torch import Tensor, nn
+from torch.utils._pytree import tree_leaves
 
 from trainwright.trainer.config import TrainingConfig
 from trainwright.trainer.data.loader import BatchLoader
@@ -104,9 +105,6 @@ def _own_rows(loader: BatchLoader) -> int | None:
 
 
 def _shapes(batch: Any) -> list[list[int]]:
-    from torch import Tensor
-    from torch.utils._pytree import tree_leaves
-
     return [list(leaf.shape) for leaf in tree_leaves(batch) if isinstance(leaf, Tensor)][:8]
 
 

@@ -19,6 +19,7 @@ from trainwright.trainer.base.paths import own_name
 from trainwright.trainer.config import TrainingConfig
 from trainwright.trainer.config.distributed import deepspeed_configuration
 from trainwright.trainer.data.fingerprint import weights_digest
+from trainwright.trainer.data.first_look import first_sample
 from trainwright.trainer.data.sections import SplitSection
 from trainwright.trainer.engine.session import Session
 from trainwright.trainer.run import RunSpecification
@@ -277,10 +278,6 @@ def peak_memory_bytes(device: torch.device) -> int:
 
 
 def _by_keywords(samples: Any) -> bool:
-    from collections.abc import Mapping
-
-    from trainwright.trainer.data.first_look import first_sample
-
     return isinstance(first_sample(samples), Mapping)
 
 

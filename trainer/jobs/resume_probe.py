@@ -15,6 +15,7 @@ from trainwright.trainer.checkpoints.index import checkpoint_name
 from trainwright.trainer.checkpoints.store import DirectoryStore, newest_whole
 from trainwright.trainer.config import TrainingConfig
 from trainwright.trainer.data.own_samples import notes_on_draws
+from trainwright.trainer.engine.loop import take_step
 from trainwright.trainer.engine.observers.commitments import state_digest
 from trainwright.trainer.engine.session import Session
 from trainwright.trainer.jobs import data_probe
@@ -116,7 +117,6 @@ def _load(session: Session) -> None:
 
 def _steps(session: Session) -> dict[str, Any]:
     """Take some steps, recorded nowhere; return their losses, digits and all, and the digest of the state."""
-    from trainwright.trainer.engine.loop import take_step
     from trainwright.trainer.jobs.probe.rates import endless
 
     session.step_bound = None

@@ -7,6 +7,8 @@ import statistics
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.improvement import resolution, seeds_in_words
 from trainwright.tools.hyperparameter_tuner.trials import COMPLETED
@@ -218,7 +220,6 @@ def smallest_seen(error: float, freedom: int, tests: int) -> float:
     to pass is averaged over S (Cohen, "Statistical Power Analysis for the Behavioral Sciences", 1988, gives tables).
     SciPy's noncentral t has no value so far out. The error itself is estimated, so this is a guide, and no promise.
     """
-    import numpy as np
     from scipy import optimize, special, stats
 
     test = float(stats.t.ppf(1 - (1 - CONFIDENCE) / 2 / tests, freedom))

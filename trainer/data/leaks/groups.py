@@ -8,12 +8,10 @@ with few rows each.
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 
 from trainwright.trainer.base.arrays import Array
-from trainwright.trainer.data.leaks.finding import MAX_ROWS_NAMED, Finding, removed_by_split
+from trainwright.trainer.data.leaks.finding import MAX_ROWS_NAMED, NAMED, Finding, removed_by_split
 from trainwright.trainer.data.leaks.power import chance_bound, power_of, told_by
 from trainwright.trainer.data.leaks.table import Column, LeakTable, Target
 
@@ -28,12 +26,6 @@ MIN_POWER = 0.08
 SHUFFLES = 40
 MOSTLY = 0.8
 """Share of the groups in which a property of theirs has one value, and of those that have the most frequent size."""
-NAMED = re.compile(
-    r"(^|_|\b)(id|ids|uid|uuid|key|patient|subject|user|customer|client|account|person|session|device|group|household|"
-    r"speaker|author|store|machine|sensor|site|family|donor|participant|case)(_|\b|$|id|no|nr|number)|"
-    r"(^|_|\b)(pid|mrn|animal|subj|pat)(id|no|nr|number)?(_|\b|$)",  # no path, pattern or patent
-    re.IGNORECASE,
-)
 
 
 def find(table: LeakTable) -> list[Finding]:

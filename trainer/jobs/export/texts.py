@@ -20,6 +20,7 @@ from trainwright.trainer.data.text.tokenizers import (
     CharacterTokenizer,
     LibraryTokenizer,
     Tokenizer,
+    TrainedTokenizer,
 )
 from trainwright.trainer.data.text.turns import END
 from trainwright.trainer.prediction.conversations import rendered_with
@@ -60,8 +61,6 @@ def tokenization(session: Session, folder: Path) -> Schema | None:
 def tokenizer_of(session: Session, text: TextRecord) -> Tokenizer:
     """Return the tokenizer that training used, made again from its record."""
     if text.tokenizer["name"] == "bpe":
-        from trainwright.trainer.data.text.tokenizers import TrainedTokenizer
-
         merges = (merge.partition(" ")[::2] for merge in text.tokenizer["merges"])
         return TrainedTokenizer(list(merges))
     if text.tokenizer["name"] == "library":
