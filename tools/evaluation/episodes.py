@@ -12,18 +12,16 @@ import statistics
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from trainwright.tools.evaluation.own_metrics import OWN, copied, run_apart
+from trainwright.tools.evaluation.sealed import Sealed
 from trainwright.tools.ledger import ProjectFacts
 from trainwright.trainer.base.section import EpisodesEntry, episode_entries
 from trainwright.trainer.metrics.evaluate import is_taken
 from trainwright.trainer.run import RunKind
-
-if TYPE_CHECKING:
-    from trainwright.tools.evaluation.sealed import Sealed
 
 WORKER = "trainwright.trainer.jobs.episodes"
 EPISODES = "episodes"

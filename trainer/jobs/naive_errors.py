@@ -8,21 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import polars as pl
 from pydantic import ValidationError
 
+from trainwright.trainer.base.arrays import Array
 from trainwright.trainer.base.errors import TrainwrightError
 from trainwright.trainer.data.seasons import naive_scale, season_of
 from trainwright.trainer.data.sections import SplitSection
 from trainwright.trainer.data.spans import borders_of, shares_of
 from trainwright.trainer.data.split_methods import METHODS
 from trainwright.trainer.data.split_methods.rows import TRAIN, VALIDATION, Rows
-
-if TYPE_CHECKING:
-    from trainwright.trainer.base.arrays import Array
 
 LONGEST_HORIZON, MAX_NUMBERS, MAX_ERRORS = 96, 20, 100_000_000
 """Rows ahead, columns, and differences in all, up to which errors are computed."""

@@ -7,19 +7,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import polars as pl
 
+from trainwright.trainer.base.arrays import Array
 from trainwright.trainer.base.errors import DataError
 from trainwright.trainer.base.time_units import DAY, HOUR, SECONDS
 from trainwright.trainer.data.split_methods.by_time import instants
 from trainwright.trainer.data.table.infer import infer
 from trainwright.trainer.jobs.naive_errors import naive_errors
-
-if TYPE_CHECKING:
-    from trainwright.trainer.base.arrays import Array
 
 MAX_TIMES, MIN_TIMES, MIN_OF_SEVERAL = 5_000, 20, 8
 """Rows whose dates are read, and different times of a series; of one of several."""
