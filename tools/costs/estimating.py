@@ -29,8 +29,8 @@ from trainwright.tools.launchers.worker_wall import walled
 from trainwright.tools.ledger import Look
 from trainwright.tools.limits import limit_table
 from trainwright.tools.limits.counted_price import counted_price
+from trainwright.tools.training_architect.estimates import prices_in_force
 from trainwright.tools.training_architect.hardware import TABLE, Device
-from trainwright.tools.training_architect.traced import prices_in_force
 from trainwright.tools.training_orchestrator import locations, refresh_project
 from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.records import get_project

@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from trainwright.tools.environments.choice import Owned, chosen
+from trainwright.tools.environments.choice import Found, Owned, chosen, found_environment, no_environment
 from trainwright.tools.environments.containers import (
     UnreachableError,
     changed_image,
     container_of,
     interpreter_in,
 )
-from trainwright.tools.environments.finding import Found, found_environment, no_environment
 from trainwright.tools.environments.interpreters import Interpreter
 from trainwright.tools.environments.overlays import ours, overlay_for, overlay_of, require_fitting
 from trainwright.tools.launchers.environment import require_given

@@ -32,8 +32,7 @@ from trainwright.tools.projects.diagnosis_answer import DiagnosisAnswer, answer_
 from trainwright.tools.reports.markdown import granted
 from trainwright.tools.training_monitor import Alert, Assessment, Goal, diagnostics_digests
 from trainwright.tools.training_monitor.outdone import BesideRival
-from trainwright.tools.training_monitor.report import diagnostic_report
-from trainwright.tools.training_monitor.run_summary import Glance, glance
+from trainwright.tools.training_monitor.report import Glance, diagnostic_report, glance
 from trainwright.tools.training_orchestrator import refresh_project
 from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.handles import handles

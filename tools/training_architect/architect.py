@@ -17,6 +17,7 @@ from trainwright.tools.projects.named_files import require_files
 from trainwright.tools.training_architect.answers import TOOL, PlanAnswer, free_name, plan_answer, questions_answer
 from trainwright.tools.training_architect.columns import require_columns
 from trainwright.tools.training_architect.documents import load_rulebook
+from trainwright.tools.training_architect.estimates import Tracer, price_of
 from trainwright.tools.training_architect.files import require_script, write_files
 from trainwright.tools.training_architect.goals import Question
 from trainwright.tools.training_architect.hardware import TABLE, named_device, probed_device
@@ -26,7 +27,6 @@ from trainwright.tools.training_architect.places import TABLES
 from trainwright.tools.training_architect.planning import make_plan
 from trainwright.tools.training_architect.reading import facts_of_data, kind_of_target, read_task
 from trainwright.tools.training_architect.request import PlanRequest, read_request
-from trainwright.tools.training_architect.traced import Tracer, price_of
 from trainwright.tools.workspace import Workspace
 from trainwright.trainer.base.errors import ConfigurationError, TrainwrightError
 from trainwright.trainer.config import MergedConfig, merge_changes

@@ -11,9 +11,7 @@ from trainwright.tools.training_architect.hardware import accelerators
 from trainwright.tools.training_architect.series import HORIZON
 from trainwright.trainer.config.goal_words import any_of, spoken_goals
 from trainwright.trainer.config.later_words import asked_later
-from trainwright.trainer.config.number_words import AMOUNT, SPELT, WORDED, number_of
-from trainwright.trainer.config.search_words import TRIALS, asked_search
-from trainwright.trainer.config.seed_words import asked_seeds
+from trainwright.trainer.config.search_words import AMOUNT, SPELT, TRIALS, WORDED, asked_search, asked_seeds, number_of
 
 if TYPE_CHECKING:
     from trainwright.tools.training_architect.request import PlanRequest

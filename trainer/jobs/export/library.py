@@ -43,7 +43,7 @@ def write_library_folder(session: Session, rows: dict[str, Tensor], folder: Path
         return None
     plain = copy.deepcopy(model).merge_and_unload() if has_adapter else model
     if session.config.adapter is not None:
-        from trainwright.trainer.models.adapters.merging import merged
+        from trainwright.trainer.models.adapters.saved import merged
 
         plain = merged(model)
     plain.save_pretrained(str(folder))
