@@ -65,14 +65,10 @@ def _inspected(order: dict[str, Any]) -> dict[str, Any]:
     if data is not None:
         ours = "bytes" if (model or {}).get("use", "transformers") != "transformers" else None
         found["data"] = _data(data, root, tokenizer_of(model, root) or ours, task)
-        task = task or _form_task(found["data"], data["use"])
+        task = task or str((found["data"].get("form") or {"use": data["use"]})["use"])
     if model is not None:
         found["model"] = inspected_model(model, root, task)
     return found | {"machine": _machine(), "at": time.time()}
-
-
-def _form_task(found: dict[str, Any], use: str) -> str | None:
-    return str((found.get("form") or {"use": use})["use"])
 
 
 def _machine() -> dict[str, Any]:

@@ -155,7 +155,7 @@ class Categories(Family):
                 what = f"cells of {column} do not match"
                 yield every_row("pattern", column, one, bad, bound=one.pattern, what=what, remedy=remedy)
             if one.distinct_at_least is not None or one.distinct_at_most is not None:
-                asks = {"distinct": _column(column).drop_nulls().n_unique()}
+                asks = {"distinct": pl.col(column).drop_nulls().n_unique()}
                 yield Check("distinct", column, one.severity, asks, partial(_distinct, column, one))
 
 
@@ -180,10 +180,6 @@ def among(context: Context, column: str, values: list[Any]) -> pl.Expr:
     if kind == "boolean":
         return pl.col(column).is_in([str(value).lower() == "true" for value in values])
     return text(column).is_in([str(value) for value in values])
-
-
-def _column(column: str) -> pl.Expr:
-    return pl.col(column)
 
 
 def _distinct(column: str, one: ColumnExpectations, asked: Mapping[str, Any]) -> Finding:
