@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from matplotlib.axes import Axes
 
 from trainwright.tools.figures.recorded import Predicted, no_predictions, predicted
 from trainwright.tools.figures.style import (
@@ -17,9 +19,6 @@ from trainwright.tools.figures.style import (
     save,
 )
 from trainwright.tools.training_monitor.record import RunRecord
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 BINS = 15
 """Of equal width, as Guo et al. 2017 have them (arXiv:1706.04599)."""

@@ -7,7 +7,9 @@ and a spike of one step stays visible.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
+
+from matplotlib.axes import Axes
 
 from trainwright.tools.figures.style import GREY, ORANGE, PAPER, SMALL, VERMILION, is_drawable, plain, shown_number
 from trainwright.tools.training_monitor.diagnosis import diagnose_record
@@ -16,9 +18,6 @@ from trainwright.tools.training_monitor.record import RunRecord
 from trainwright.trainer.base.errors import TrainwrightError
 from trainwright.trainer.run import RunState
 from trainwright.trainer.run.conditions import Sample
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 BUCKETS = 400
 """Points drawn of a series: more cannot be distinguished at this width."""
