@@ -7,19 +7,17 @@ import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import yaml
 
 from trainwright.tools.environments.interpreters import Interpreter, interpreter, or_none
 from trainwright.tools.environments.overlays import FRAMEWORK
 from trainwright.tools.launchers.environment import ACTIVE
+from trainwright.tools.workspace.settings import Settings
 from trainwright.trainer.base.errors import ConfigurationError, TrainwrightError
 from trainwright.trainer.base.releases import BESIDE, has_torch
 from trainwright.trainer.config.environment import EnvironmentSection
-
-if TYPE_CHECKING:
-    from trainwright.tools.workspace.settings import Settings
 
 PYTHON = "bin/python"
 CONDA_ROOTS = ("miniforge3", "mambaforge", "miniconda3", "anaconda3", "micromamba", ".conda", ".local/share/mamba")

@@ -7,19 +7,17 @@ baseline's; the figure is the one that the training process reported for both, o
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from trainwright.tools.answers import NextCall
+from trainwright.tools.gates.evidence import Evidence
+from trainwright.tools.gates.run_evidence import RunEvidence
 from trainwright.trainer.base.errors import ConfigurationError, ConflictError, near_matches
 from trainwright.trainer.base.records import Frozen
 from trainwright.trainer.data.sources import SOURCES
+from trainwright.trainer.data.validation.report import Verdict
 from trainwright.trainer.run import RunKind
 from trainwright.trainer.run.validation import Validation
-
-if TYPE_CHECKING:
-    from trainwright.tools.answers import NextCall
-    from trainwright.tools.gates.evidence import Evidence
-    from trainwright.tools.gates.run_evidence import RunEvidence
-    from trainwright.trainer.data.validation.report import Verdict
 
 LEAKS = "leaks"
 DOCUMENT = "configs/data_leaks.md"

@@ -7,15 +7,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from trainwright.trainer.base.arrays import Array
 from trainwright.trainer.base.errors import DataError, TrainwrightError
 from trainwright.trainer.data.sections import SplitSection
 from trainwright.trainer.data.table.transform import encode, encode_rows, text_of, unpacked
 from trainwright.trainer.run.split_rows import CELL, CONTENT, ORDER, RECORD, TARGET, SplitRows, tell_apart
-
-if TYPE_CHECKING:
-    from trainwright.trainer.base.arrays import Array
 
 MAX_BYTES = 64 << 20
 """Of a file when unpacked; of JSON, which is read as a whole, a quarter."""

@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainwright.tools.answers import NextCall
 from trainwright.tools.environments import found_environment
@@ -24,6 +24,7 @@ from trainwright.tools.training_architect.hardware import TABLE, named_device, p
 from trainwright.tools.training_architect.inspecting import inspected, target_alone
 from trainwright.tools.training_architect.intent import with_intent
 from trainwright.tools.training_architect.places import TABLES
+from trainwright.tools.training_architect.plan import Plan
 from trainwright.tools.training_architect.planning import make_plan
 from trainwright.tools.training_architect.reading import facts_of_data, kind_of_target, read_task
 from trainwright.tools.training_architect.request import PlanRequest, read_request
@@ -33,9 +34,6 @@ from trainwright.trainer.config import MergedConfig, merge_changes
 from trainwright.trainer.data.sections import targets_of
 from trainwright.trainer.losses import LOSSES
 from trainwright.trainer.metrics import BUILT_IN, Metric
-
-if TYPE_CHECKING:
-    from trainwright.tools.training_architect.plan import Plan
 
 MAX_LOOKING_SECONDS = 10.0
 """For which a project's creation waits for what its data are."""

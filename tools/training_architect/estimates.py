@@ -11,22 +11,20 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainwright.tools.documents import SKILL
 from trainwright.tools.environments import runtime_of
 from trainwright.tools.estimation import estimate
 from trainwright.tools.launchers.worker_wall import walled
+from trainwright.tools.training_architect.hardware import Device
 from trainwright.tools.training_orchestrator import locations
+from trainwright.tools.workspace import Workspace
 from trainwright.trainer.base.errors import TrainwrightError
 from trainwright.trainer.config import parse_config
 from trainwright.trainer.estimation.duration import estimate_time
 from trainwright.trainer.estimation.prices import DOLLARS, OWNERS, PriceList, cheapest, load_prices
 from trainwright.trainer.estimation.results import Work
-
-if TYPE_CHECKING:
-    from trainwright.tools.training_architect.hardware import Device
-    from trainwright.tools.workspace import Workspace
 
 CONTEXT_BYTES = 700 * 2**20
 """Of CUDA's context and its libraries on a device."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 from urllib.parse import quote
 
 from trainwright.tools.documents.rendering import render
@@ -16,10 +16,6 @@ from trainwright.tools.training_monitor.outdone import BesideRival
 from trainwright.tools.training_monitor.record import RunRecord
 from trainwright.trainer.base.records import Frozen
 from trainwright.trainer.run import Goal, RunDirectory, RunState
-
-if TYPE_CHECKING:
-    from trainwright.tools.training_monitor.assessment import Assessment
-    from trainwright.tools.training_monitor.outdone import BesideRival
 
 FIT_IN_WORDS = {
     "good": "good: no over- or underfitting beyond the documents' thresholds",

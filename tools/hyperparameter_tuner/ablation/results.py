@@ -5,19 +5,17 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.improvement import resolution, seeds_in_words
+from trainwright.tools.hyperparameter_tuner.ablation.design import Arm, Contrast, Design
+from trainwright.tools.hyperparameter_tuner.ablation.section import AblationSearch
 from trainwright.tools.hyperparameter_tuner.trials import COMPLETED
 from trainwright.tools.ledger.events import TrialEnded
 from trainwright.trainer.run.evidence import Data
-
-if TYPE_CHECKING:
-    from trainwright.tools.hyperparameter_tuner.ablation.design import Arm, Contrast, Design
-    from trainwright.tools.hyperparameter_tuner.ablation.section import AblationSearch
 
 BETTER, WORSE, INTERACTS = "better", "worse", "interacts"
 UNSEEN = "not told apart from the seeds' noise"
