@@ -7,18 +7,16 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import anyio
 from mcp.server.streamable_http import MCP_SESSION_ID_HEADER
 from mcp.types import INTERNAL_ERROR, ErrorData, JSONRPCError
 from starlette.datastructures import Headers
 from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-if TYPE_CHECKING:
-    from starlette.types import ASGIApp, Message, Receive, Scope, Send
-
-    from trainwright.server.http.tokens import Holder, Tokens
+from trainwright.server.http.tokens import Holder, Tokens
 
 REQUESTS_PER_SECOND = 50.0
 MAX_AT_ONCE = 200
