@@ -11,8 +11,12 @@ from typing import Any
 
 from trainwright.trainer.base.arrays import Array
 from trainwright.trainer.base.errors import DataError, TrainwrightError
+from trainwright.trainer.data.cells import by_text, group_mark, hashed, hashed_cells
 from trainwright.trainer.data.sections import SplitSection
+from trainwright.trainer.data.split_methods.rows import WHOLE
 from trainwright.trainer.data.table.transform import encode, encode_rows, text_of, unpacked
+from trainwright.trainer.prediction.frame import WrongInputError
+from trainwright.trainer.prediction.tables import as_known, guarded, read_any
 from trainwright.trainer.run.split_rows import CELL, CONTENT, ORDER, RECORD, TARGET, SplitRows, tell_apart
 
 MAX_BYTES = 64 << 20
@@ -112,9 +116,6 @@ def read_labelled(path: Path, schema: dict[str, Any], known: Known, labels: Mapp
     Raises:
         DataError: it is too large, it is no such table, or it has no column of a target, of groups or of times.
     """
-    from trainwright.trainer.prediction.frame import WrongInputError
-    from trainwright.trainer.prediction.tables import guarded, read_any
-
     wanted = [*(one["name"] for one in schema["columns"]), *schema["targets"], *([known.units] if known.units else [])]
     parts, read, most = list[Labelled](), 0, MAX_NUMBERS // (1 + sum(one["width"] for one in schema["columns"]))
     try:
@@ -166,8 +167,6 @@ def _part(
     """Return what rows have a target, and are evidence; the first has this number in the file."""
     import numpy as np
 
-    from trainwright.trainer.prediction.tables import as_known
-
     spelt, respelled = as_known(rows, schema["columns"])
     inputs, names = encode_rows(spelt, schema, first), schema["targets"]
     told = [
@@ -189,8 +188,6 @@ def _part(
 def _met(rows: Sequence[dict[str, Any]], targets: Array, schema: dict[str, Any], known: Known) -> list[str | None]:
     """Return why each row is no evidence, by its cells: a category that training did not meet is known by its text."""
     import numpy as np
-
-    from trainwright.trainer.data.cells import by_text, hashed, hashed_cells
 
     columns = []
     for column in schema["columns"]:
@@ -215,8 +212,6 @@ def _of_groups(rows: Sequence[Mapping[str, Any]], known: Known, why: list[str | 
     """Return the number of each row's group or time, (rows,), and note why rows of known groups are no evidence."""
     import numpy as np
 
-    from trainwright.trainer.data.cells import group_mark
-
     if (by := known.units) is None:
         return None
     marks = [group_mark(row.get(by)) for row in rows]
@@ -230,8 +225,6 @@ def _of_groups(rows: Sequence[Mapping[str, Any]], known: Known, why: list[str | 
 
 def _target(cell: Any, name: str, schema: Mapping[str, Any], labels: Mapping[str, str], place: int) -> float | None:
     """Return a target as training reads it: a number, or that of its class; None for an empty cell."""
-    from trainwright.trainer.data.split_methods.rows import WHOLE
-
     text, names = "" if cell is None else str(cell).strip(), _classes(name, schema)
     if names is not None:
         spelt = labels.get(text, text), str(text_of(cell)), WHOLE.sub(r"\1", text)
