@@ -30,9 +30,11 @@ from trainwright.trainer.data.splits import Splits
 from trainwright.trainer.data.table.infer import infer_target
 from trainwright.trainer.data.table.schema import ROWS
 from trainwright.trainer.data.table.transform import MISSING, number
+from trainwright.trainer.estimation.processor import this_machine
 from trainwright.trainer.jobs.answering import answer
 from trainwright.trainer.jobs.inspected_model import inspected_model, tokenizer_of
 from trainwright.trainer.jobs.row_forms import facts_of, form_of, text_of
+from trainwright.trainer.jobs.table_times import times_of
 
 MAX_COLUMNS = 60
 MAX_READ = 20_000
@@ -72,8 +74,6 @@ def _inspected(order: dict[str, Any]) -> dict[str, Any]:
 
 
 def _machine() -> dict[str, Any]:
-    from trainwright.trainer.estimation.processor import this_machine
-
     gpus = []
     for device in range(torch.cuda.device_count()):
         seen = torch.cuda.get_device_properties(device)
@@ -174,8 +174,6 @@ def _of_samples(loaded: Any) -> dict[str, Any]:
 def _of_frame(
     frame: pl.LazyFrame, text: str | None, target: str | None, *, is_table: bool, named: dict[str, Any] | None = None
 ) -> dict[str, Any]:
-    from trainwright.trainer.jobs.table_times import times_of
-
     rows = int(frame.select(pl.len()).collect(engine="streaming").item())
     step = max(rows // MAX_READ, 1)
     sample = frame.gather_every(step).head(MAX_READ).collect(engine="streaming")

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from trainwright.trainer.base import seeding
+from trainwright.trainer.data.loader import BatchLoader
 from trainwright.trainer.data.tensors import IGNORED, to_device
 from trainwright.trainer.metrics.built_in import predicted_classes
 from trainwright.trainer.objectives.batches import input_of, with_input
@@ -21,10 +22,7 @@ from trainwright.trainer.objectives.objective import (
     Setup,
     evaluation_mode,
 )
-
-if TYPE_CHECKING:
-    from trainwright.trainer.data.loader import BatchLoader
-    from trainwright.trainer.objectives.sections import AdversarialSection
+from trainwright.trainer.objectives.sections import AdversarialSection
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
 from torch.distributed import fsdp
 
@@ -12,9 +10,7 @@ from trainwright.trainer.config import TrainingConfig
 from trainwright.trainer.engine.session import Session
 from trainwright.trainer.objectives.objective import Work
 from trainwright.trainer.strategies.group import present
-
-if TYPE_CHECKING:
-    from trainwright.trainer.strategies.parallel import Shared
+from trainwright.trainer.strategies.parallel import Shared
 
 
 def share(session: Session) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from datetime import date, datetime, time, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import polars as pl
 import pyarrow as pa
@@ -20,12 +20,10 @@ from trainwright.trainer.base.canonical import digest_json
 from trainwright.trainer.base.errors import DataError
 from trainwright.trainer.data import cache
 from trainwright.trainer.data.sources.cells import OddNumbersError
+from trainwright.trainer.data.sources.reading import Reading
 from trainwright.trainer.data.table import transform
 from trainwright.trainer.data.table.infer import decimal_of, infer
 from trainwright.trainer.data.table.schema import Column
-
-if TYPE_CHECKING:
-    from trainwright.trainer.data.sources.reading import Reading
 
 MAX_IN_MEMORY_BYTES = 1 << 28
 """Of files whose rows are held in memory."""

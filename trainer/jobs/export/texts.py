@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainwright.trainer.base.paths import confine_folder
 from trainwright.trainer.data.sources import open_source
@@ -12,6 +12,7 @@ from trainwright.trainer.data.sources.chat import Chat
 from trainwright.trainer.data.sources.tables import Texts
 from trainwright.trainer.data.sources.text_files import Text
 from trainwright.trainer.data.sources.text_rows import MultipleChoice, QuestionAnswering, Seq2Seq, TokenClassification
+from trainwright.trainer.data.text.language import TextRecord
 from trainwright.trainer.data.text.masked import Masking
 from trainwright.trainer.data.text.sequences import START, Writing
 from trainwright.trainer.data.text.tokenizers import (
@@ -23,11 +24,8 @@ from trainwright.trainer.data.text.tokenizers import (
     TrainedTokenizer,
 )
 from trainwright.trainer.data.text.turns import END
+from trainwright.trainer.engine.session import Session
 from trainwright.trainer.prediction.conversations import rendered_with
-
-if TYPE_CHECKING:
-    from trainwright.trainer.data.text.language import TextRecord
-    from trainwright.trainer.engine.session import Session
 
 TOKENIZER = "tokenizer.json"
 MARK = "[MASK]"
