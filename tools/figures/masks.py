@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from matplotlib.colors import to_rgb
 from matplotlib.patches import Patch
 
@@ -56,7 +57,5 @@ def _colour(number: int) -> str:
 
 def _coloured(mask: Any) -> Any:
     """Return the colours of a mask's classes, (height, width, 3)."""
-    import numpy as np
-
     table = np.array([to_rgb(_colour(number)) for number in range(UNCOUNTED + 1)])
     return table[mask]

@@ -9,6 +9,8 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from trainwright.trainer.base.arrays import Array
 from trainwright.trainer.base.errors import DataError, TrainwrightError
 from trainwright.trainer.data.cells import by_text, group_mark, hashed, hashed_cells
@@ -165,8 +167,6 @@ def _part(
     rows: Sequence[dict[str, Any]], schema: dict[str, Any], known: Known, labels: Mapping[str, str], *, first: int
 ) -> Labelled:
     """Return what rows have a target, and are evidence; the first has this number in the file."""
-    import numpy as np
-
     spelt, respelled = as_known(rows, schema["columns"])
     inputs, names = encode_rows(spelt, schema, first), schema["targets"]
     told = [
@@ -187,8 +187,6 @@ def _part(
 
 def _met(rows: Sequence[dict[str, Any]], targets: Array, schema: dict[str, Any], known: Known) -> list[str | None]:
     """Return why each row is no evidence, by its cells: a category that training did not meet is known by its text."""
-    import numpy as np
-
     columns = []
     for column in schema["columns"]:
         values = dict(column["values"])
@@ -210,8 +208,6 @@ def _met(rows: Sequence[dict[str, Any]], targets: Array, schema: dict[str, Any],
 
 def _of_groups(rows: Sequence[Mapping[str, Any]], known: Known, why: list[str | None]) -> Array | None:
     """Return the number of each row's group or time, (rows,), and note why rows of known groups are no evidence."""
-    import numpy as np
-
     if (by := known.units) is None:
         return None
     marks = [group_mark(row.get(by)) for row in rows]
@@ -258,8 +254,6 @@ def _classes(target: str, schema: Mapping[str, Any]) -> list[str] | None:
 
 
 def _joined(parts: Sequence[Labelled]) -> Labelled:
-    import numpy as np
-
     if not parts:
         return Labelled(np.empty((0, 0)), np.empty((0, 0)), None, np.empty(0, dtype=bool))
     left = Counter[str]()
