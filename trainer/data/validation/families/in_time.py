@@ -145,7 +145,6 @@ MIN_STRETCH = 20
 LONGER, LONGER_THAN_ITS_OWN = 10, 5
 """Times the usual stretch of a column (99 of 100 are shorter), and the next of the same number: nights have no sun."""
 USUAL = 0.99
-MAX_NAMED = 5
 
 
 @dataclass(frozen=True)
