@@ -6,16 +6,3 @@ from trainwright.tools.dashboard.overview import overview
 from trainwright.tools.dashboard.project_page import ledger_page, project_page
 from trainwright.tools.dashboard.run_page import run_page
 from trainwright.tools.dashboard.study_page import study_page
-
-__all__ = [
-    "RunChanges",
-    "WorkspaceChanges",
-    "comparison_page",
-    "curves",
-    "ledger_page",
-    "overview",
-    "project_page",
-    "run_glance",
-    "run_page",
-    "study_page",
-]
