@@ -18,8 +18,8 @@ from trainwright.tools.gates.decide import GateReport, evaluate
 from trainwright.tools.gates.decision import About, Facts, Option, decide
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.exits import baseline_value, exit_of, is_improved_below_goal, takes_best, verdict
+from trainwright.tools.gates.later import later_call
 from trainwright.tools.gates.leak_prices import removal, unpriced
-from trainwright.tools.gates.next_after_run import later_call
 from trainwright.tools.gates.outcomes import CheckResult
 from trainwright.tools.gates.phase_status import barred, phase_status_of
 from trainwright.tools.gates.phases import Phase

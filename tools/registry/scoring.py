@@ -19,7 +19,7 @@ from trainwright.tools.evaluation import Sealed, run_clean_room
 from trainwright.tools.evaluation.evaluate import order_of
 from trainwright.tools.evaluation.meanings import take_worse
 from trainwright.tools.gates.evidence import Evidence
-from trainwright.tools.gates.next_after_run import later_call
+from trainwright.tools.gates.later import later_call
 from trainwright.tools.gates.phase_status import phase_status_of
 from trainwright.tools.ledger import Look, ProjectFacts
 from trainwright.tools.registry.labelled import BY_HAND, Known, Labelled, read_labelled, refused

@@ -15,8 +15,8 @@ from trainwright.tools import gpus, ledger, limits, owner, tracking
 from trainwright.tools.environments import runtime_of
 from trainwright.tools.gates import permits
 from trainwright.tools.gates.evidence import Evidence
+from trainwright.tools.gates.first_of_kind import require_tried
 from trainwright.tools.gates.folds import is_fold
-from trainwright.tools.gates.next_after_run import require_tried
 from trainwright.tools.gates.rows_moved import runs_to_keep_sides_of
 from trainwright.tools.gates.searches import chosen_keys
 from trainwright.tools.launchers import Launch, Launcher, keep_warm, launcher_of, worker_wall, write_launch

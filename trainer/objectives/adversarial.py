@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 
 from trainwright.trainer.base import seeding
-from trainwright.trainer.data.loader import BatchLoader
 from trainwright.trainer.data.tensors import IGNORED, to_device
 from trainwright.trainer.metrics.built_in import predicted_classes
 from trainwright.trainer.objectives.batches import input_of, with_input
@@ -22,7 +21,10 @@ from trainwright.trainer.objectives.objective import (
     Setup,
     evaluation_mode,
 )
-from trainwright.trainer.objectives.sections import AdversarialSection
+
+if TYPE_CHECKING:
+    from trainwright.trainer.data.loader import BatchLoader
+    from trainwright.trainer.objectives.sections import AdversarialSection
 
 
 @dataclass(frozen=True)

@@ -9,15 +9,17 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - the field's name for it
 from torch import Tensor, nn
 
 from trainwright.trainer.base.errors import ConfigurationError, near_matches
-from trainwright.trainer.objectives.sections import AugmentationSection
 from trainwright.trainer.objectives.supervised import describe, split_batch
+
+if TYPE_CHECKING:
+    from trainwright.trainer.objectives.sections import AugmentationSection
 
 
 def input_of(batch: Any, key: str | None) -> Tensor:

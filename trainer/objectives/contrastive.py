@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import warnings
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - the field's name for it
@@ -18,7 +18,6 @@ from trainwright.trainer.base import seeding
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.clean_room import metrics
 from trainwright.trainer.clean_room.neighbours import NAME as NEIGHBOURS
-from trainwright.trainer.data.loader import BatchLoader
 from trainwright.trainer.data.tensors import IGNORED, to_device
 from trainwright.trainer.objectives.batches import (
     Augmentation,
@@ -29,8 +28,11 @@ from trainwright.trainer.objectives.batches import (
     with_input,
 )
 from trainwright.trainer.objectives.objective import Auxiliary, Built, MeasuredRun, Outcome, Setup
-from trainwright.trainer.objectives.sections import ContrastiveSection
 from trainwright.trainer.objectives.supervised import describe, plain_output, split_batch
+
+if TYPE_CHECKING:
+    from trainwright.trainer.data.loader import BatchLoader
+    from trainwright.trainer.objectives.sections import ContrastiveSection
 
 
 class Encoder:

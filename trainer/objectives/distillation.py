@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - the field's name for it
@@ -27,8 +27,11 @@ from trainwright.trainer.data.fingerprint import weights_digest
 from trainwright.trainer.data.tensors import IGNORED
 from trainwright.trainer.objectives.batches import captured, require_module
 from trainwright.trainer.objectives.objective import Auxiliary, Built, Objective, Outcome, Setup
-from trainwright.trainer.objectives.sections import DistillationSection, FeatureSection, TeacherSection
 from trainwright.trainer.objectives.supervised import Supervised, plain_output, split_batch
+
+if TYPE_CHECKING:
+    from trainwright.trainer.objectives.sections import DistillationSection, FeatureSection, TeacherSection
+
 
 WEIGHTS = "model.safetensors"
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - the field's name for it
@@ -20,10 +20,12 @@ from torch import Tensor, nn
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.data.plain_values import TARGET_KEYS
 from trainwright.trainer.data.tensors import IGNORED
-from trainwright.trainer.objectives.mixing_sections import MixingBase, ProgressiveResizingSection
 from trainwright.trainer.objectives.objective import Objective, Outcome
 from trainwright.trainer.objectives.supervised import Supervised, split_batch
-from trainwright.trainer.user_code.context import Context
+
+if TYPE_CHECKING:
+    from trainwright.trainer.objectives.mixing_sections import MixingBase, ProgressiveResizingSection
+    from trainwright.trainer.user_code.context import Context
 
 
 class Mixing:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -19,8 +19,10 @@ from trainwright.trainer.losses import built_in_loss
 from trainwright.trainer.losses.loss import Loss
 from trainwright.trainer.metrics import BUILT_IN, Metric, require_own_names
 from trainwright.trainer.objectives.objective import Auxiliary, Built, Outcome, Setup, Work
-from trainwright.trainer.objectives.sections import MultiTaskSection
 from trainwright.trainer.objectives.supervised import TargetScaling, describe, plain_output, split_batch
+
+if TYPE_CHECKING:
+    from trainwright.trainer.objectives.sections import MultiTaskSection
 
 
 @dataclass(frozen=True)

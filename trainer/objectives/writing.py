@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
 from trainwright.trainer.clean_room.texts import OF_TEXTS
-from trainwright.trainer.data.loader import BatchLoader
 from trainwright.trainer.data.tensors import IGNORED, to_device
-from trainwright.trainer.data.text.sequences import Writing
-from trainwright.trainer.objectives.objective import MeasuredRun
+
+if TYPE_CHECKING:
+    from trainwright.trainer.data.loader import BatchLoader
+    from trainwright.trainer.data.text.sequences import Writing
+    from trainwright.trainer.objectives.objective import MeasuredRun
 
 
 class Written:

@@ -5,17 +5,19 @@ from __future__ import annotations
 import math
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trainwright.trainer.base.errors import DataError, near_matches
 from trainwright.trainer.data.images.listing import Listing, require_files
 from trainwright.trainer.data.images.walking import MAX_NAMED
-from trainwright.trainer.data.sources.cells import Cells
 from trainwright.trainer.data.sources.csv_file import EMPTY, CsvTexts
-from trainwright.trainer.data.sources.images import Images
 from trainwright.trainer.data.sources.json_lines import JsonLinesTexts
 from trainwright.trainer.data.sources.parquet_file import ParquetTexts
 from trainwright.trainer.data.sources.reading import Reading
+
+if TYPE_CHECKING:
+    from trainwright.trainer.data.sources.cells import Cells
+    from trainwright.trainer.data.sources.images import Images
 
 OF_TEXT = (".csv", ".tsv")
 ENDINGS = (*OF_TEXT, ".parquet", ".jsonl")

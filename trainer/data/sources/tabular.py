@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,12 +20,14 @@ from trainwright.trainer.data.sources.cells import no_column
 from trainwright.trainer.data.sources.matrix import Matrix, matrix_of
 from trainwright.trainer.data.sources.reading import Reading
 from trainwright.trainer.data.sources.source import Loaded
-from trainwright.trainer.data.sources.tables import Numbers
 from trainwright.trainer.data.sources.windows import series_of
 from trainwright.trainer.data.split_methods.by_time import dated
 from trainwright.trainer.data.table.infer import decimal_of, forced, infer, infer_target
 from trainwright.trainer.data.table.schema import ROWS, Column, TableSchema
 from trainwright.trainer.data.table.transform import text_of
+
+if TYPE_CHECKING:
+    from trainwright.trainer.data.sources.tables import Numbers
 
 
 def load_numbers(table: Numbers, code_root: Path, split: SplitSection) -> Loaded:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -15,7 +15,6 @@ from trainwright.trainer.data.fingerprint import record_split, sample_digest
 from trainwright.trainer.data.sections import BY_NAMES, SplitSection
 from trainwright.trainer.data.sources.cells import Cells
 from trainwright.trainer.data.sources.reading import Reading
-from trainwright.trainer.data.sources.tables import Texts
 from trainwright.trainer.data.sources.targets import read_targets
 from trainwright.trainer.data.sources.text_files import find_tokenizer
 from trainwright.trainer.data.split_methods.facts import facts_of
@@ -23,6 +22,9 @@ from trainwright.trainer.data.splits import Splits, split_indices
 from trainwright.trainer.data.text.blocks import tokenize_rows
 from trainwright.trainer.data.text.language import TextRecord, language_splits
 from trainwright.trainer.data.text.tokenizers import build_tokenizer
+
+if TYPE_CHECKING:
+    from trainwright.trainer.data.sources.tables import Texts
 
 Key = np.ndarray[Any, Any] | None
 
