@@ -12,6 +12,7 @@ import anyio.to_thread
 
 from trainwright.server.access import own_name, present_access
 from trainwright.server.progress import is_study, sight
+from trainwright.server.surface import runs, tuning
 from trainwright.server.surface.arguments import names_study, run_of, study_of
 from trainwright.server.tasks import Task
 from trainwright.trainer.base.errors import NotFoundError
@@ -87,8 +88,6 @@ class RunTasks:
         return Task(full, "completed", told, began, ended_at, self._answer(view))
 
     def _answer(self, view: Any) -> dict[str, Any]:
-        from trainwright.server.surface import runs, tuning
-
         result = (tuning if hasattr(view, "study_id") else runs).answer_of(view)
         answer = self._app.with_handles(result.model_dump(mode="json", by_alias=True, exclude_none=True))
         assert isinstance(answer, dict)  # noqa: S101 - tells the type checker

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import IO, NoReturn, cast
 
 from trainwright.trainer.base.errors import ConflictError, TrainwrightError, UserCodeError
+from trainwright.trainer.base.failures import known_failure
 from trainwright.trainer.base.paths import allow_links
 from trainwright.trainer.base.releases import require_supported
 from trainwright.trainer.checkpoints.store import DirectoryStore
@@ -24,7 +25,7 @@ from trainwright.trainer.data import cache, marks
 from trainwright.trainer.data.remote import connections
 from trainwright.trainer.evidence.opened_files import record_opened
 from trainwright.trainer.jobs.fork import Fork
-from trainwright.trainer.jobs.ranks import Leader
+from trainwright.trainer.jobs.ranks import Leader, SilentHeartbeat, SilentRun
 from trainwright.trainer.run import Failure, ProcessIdentity, RunDirectory, RunKey, RunKind, RunSpecification, RunState
 from trainwright.trainer.run.environment import verify_launch_environment
 from trainwright.trainer.run.rank import (
@@ -111,8 +112,6 @@ def _lead(run: RunDirectory, specification: RunSpecification, attempt: int, held
 
 def _follow(run: RunDirectory, specification: RunSpecification, placement: Placement) -> int:
     """Train as a process that leaves the records to the first one."""
-    from trainwright.trainer.jobs.ranks import SilentHeartbeat, SilentRun
-
     failures = Failures(run.path)
     failures.clear(placement.rank)
     stop = StopRequest(run.stop_reason)
@@ -264,8 +263,6 @@ def _record_failure(run: RunDirectory, heartbeat: Heartbeat, failure: Failure) -
 
 def classify(error: BaseException, code_root: Path) -> TrainwrightError:
     """Return the error as one of ours: its own, a library's known one, the user's, or ours to fix."""
-    from trainwright.trainer.base.failures import known_failure
-
     known = known_failure(error) or guard.wrong_call(error, code_root)
     if known is not None:
         return known

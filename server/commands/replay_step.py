@@ -6,6 +6,8 @@ from pathlib import Path
 
 from trainwright.server.commands.terminal import Terminal
 from trainwright.server.markdown import counted
+from trainwright.tools.verification.step_replay import replay_step
+from trainwright.tools.workspace import Workspace
 
 
 def show_replay(path: Path, run_id: str, step: int, code_root: Path | None) -> bool:
@@ -20,9 +22,6 @@ def show_replay(path: Path, run_id: str, step: int, code_root: Path | None) -> b
     Raises:
         NotFoundError, IntegrityError, ConflictError: there is nothing to replay, or it did not get so far.
     """
-    from trainwright.tools.verification.step_replay import replay_step
-    from trainwright.tools.workspace import Workspace
-
     workspace = Workspace.open(path)
     try:
         done = replay_step(workspace, run_id, step, code_root=code_root)

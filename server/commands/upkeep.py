@@ -6,8 +6,10 @@ from pathlib import Path
 
 from trainwright.server.commands.terminal import Terminal
 from trainwright.server.markdown import counted
-from trainwright.tools.checkpoint_manager import PruneAnswer
+from trainwright.tools.checkpoint_manager import PruneAnswer, finish_pruning, prune
+from trainwright.tools.projects import project_names
 from trainwright.tools.verification.rebuilding import rebuild_workspace
+from trainwright.tools.workspace import Workspace
 
 
 def prune_projects(path: Path, names: list[str], policy: dict[str, int], *, delete: bool) -> None:
@@ -23,10 +25,6 @@ def prune_projects(path: Path, names: list[str], policy: dict[str, int], *, dele
         NotFoundError: there is no such project.
         StorageError: files could not be deleted.
     """
-    from trainwright.tools.checkpoint_manager import finish_pruning, prune
-    from trainwright.tools.projects import project_names
-    from trainwright.tools.workspace import Workspace
-
     workspace = Workspace.open(path)
     terminal = Terminal()
     try:

@@ -9,7 +9,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 import anyio
 import anyio.to_thread
@@ -19,15 +19,13 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
+from starlette.types import ASGIApp
 
 from trainwright.server import documents
 from trainwright.server.dashboard.guard import Access, Guard
 from trainwright.tools import dashboard
 from trainwright.tools.workspace import Workspace
 from trainwright.trainer.base.errors import ConfigurationError, NotFoundError, TrainwrightError
-
-if TYPE_CHECKING:
-    from starlette.types import ASGIApp
 
 STATUS = {NotFoundError: 404, ConfigurationError: 400}
 MAX_DIGITS = 15

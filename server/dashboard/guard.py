@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import secrets
 from http.cookies import CookieError, SimpleCookie
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from starlette.datastructures import Headers, MutableHeaders, QueryParams
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
-
-if TYPE_CHECKING:
-    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 HOSTS = ("127.0.0.1", "localhost")
 METHODS = {"GET", "HEAD"}

@@ -16,13 +16,14 @@ import tempfile
 from collections.abc import Collection, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path, PurePosixPath
-from typing import IO, TYPE_CHECKING, Annotated, Any, NamedTuple, Self
+from typing import IO, Annotated, Any, NamedTuple, Self
 
 import anyio
 import anyio.to_thread
 from filelock import FileLock
 from mcp.server.transport_security import TransportSecurityMiddleware, TransportSecuritySettings
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
+from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
@@ -34,9 +35,6 @@ from trainwright.trainer.base.errors import TrainwrightError
 from trainwright.trainer.base.failures import FULL
 from trainwright.trainer.base.paths import SKIPPED
 from trainwright.trainer.run.directory import write_atomically
-
-if TYPE_CHECKING:
-    from starlette.requests import Request
 
 ADDRESS = "/roots/{name}"
 FOLDER, MANIFEST = "pushed", "manifest.json"

@@ -10,21 +10,19 @@ from collections.abc import AsyncIterator
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO
 
 import anyio
 import anyio.to_thread
 from mcp.server.transport_security import TransportSecurityMiddleware, TransportSecuritySettings
+from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
 
 from trainwright.server.access import entered
 from trainwright.server.http.door import PROJECT, Audit
 from trainwright.server.http.tokens import Holder
-
-if TYPE_CHECKING:
-    from starlette.requests import Request
-    from starlette.types import Receive, Scope, Send
 
 FOLDER = "final_model"
 ADDRESS = "/releases/{project}.tar"

@@ -7,13 +7,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import uvicorn
 from mcp.server.auth.settings import AuthSettings
 from mcp.server.transport_security import TransportSecuritySettings
 from pydantic import AnyHttpUrl
+from starlette.applications import Starlette
 from starlette.middleware import Middleware
 
 from trainwright.server.app import build_server
@@ -25,9 +25,6 @@ from trainwright.server.http.tokens import Tokens, Verifier
 from trainwright.server.listening import listening
 from trainwright.server.stdio import StdioServer
 from trainwright.trainer.base.errors import ConfigurationError
-
-if TYPE_CHECKING:
-    from starlette.applications import Starlette
 
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 PATH = "/mcp"

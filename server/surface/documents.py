@@ -8,6 +8,7 @@ from mcp.types import CallToolResult
 from pydantic import Field
 
 from trainwright.server.agent_tool import agent_tool, content_only
+from trainwright.tools.answers import NextCall
 
 
 @agent_tool("server.surface.answers:DocumentAnswer", title="Read a document", read_only=True, structured=False)
@@ -21,7 +22,6 @@ def read_document(
     Long ones come in pages, with the sections that follow; of a key, what all of them say."""
     from trainwright.server import documents
     from trainwright.server.surface.answers import DocumentAnswer
-    from trainwright.tools.answers import NextCall
     from trainwright.trainer.config import TrainingConfig
 
     is_key = documents.KEY.fullmatch(path) or path in TrainingConfig.model_fields

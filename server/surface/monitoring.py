@@ -19,6 +19,7 @@ from trainwright.server.markdown import counted
 from trainwright.server.surface.arguments import Detail, Project, RunId, run_of, study_of
 from trainwright.tools.answers import NextCall
 from trainwright.tools.figures.kinds import Kind, StudyKind, is_of_study
+from trainwright.trainer.base.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from trainwright.tools.workspace import Workspace
@@ -39,7 +40,6 @@ def diagnose_run(
     from trainwright.tools import projects
     from trainwright.tools.training_monitor.assessment import fit_in_words
     from trainwright.tools.workspace.records import get_run
-    from trainwright.trainer.base.errors import ConfigurationError
 
     workspace = workspace_of(context)
     if project is None and run_id is None:
@@ -100,8 +100,6 @@ def _study_picture(workspace: Workspace, study: str, kind: StudyKind) -> CallToo
 
 def _of_study(kind: Kind | StudyKind, run_ids: list[str], study: str) -> StudyKind:
     """Return a kind of picture that studies have, history by default. Raises ConfigurationError for what runs have."""
-    from trainwright.trainer.base.errors import ConfigurationError
-
     if is_of_study(kind):
         if not run_ids:
             return kind
@@ -116,8 +114,6 @@ def _of_study(kind: Kind | StudyKind, run_ids: list[str], study: str) -> StudyKi
 
 def _of_runs(kind: Kind | StudyKind, run_ids: list[str]) -> Kind:
     """Return a kind of picture that runs have. Raises ConfigurationError for a study's, and without runs."""
-    from trainwright.trainer.base.errors import ConfigurationError
-
     if is_of_study(kind) and not (kind == "importance" and run_ids):
         raise ConfigurationError(
             f"A picture of kind {kind!r} shows a study, and none is named.",

@@ -21,6 +21,7 @@ from trainwright.server.files import links
 from trainwright.server.markdown import counted
 from trainwright.server.progress import Progress, RunSight, StudySight, sight
 from trainwright.server.surface.arguments import AskOwner, Changes, Detail, Goal, Phase, Project, Template, WaitSeconds
+from trainwright.tools.answers import NextCall
 
 if TYPE_CHECKING:
     from trainwright.tools.projects import Advance
@@ -177,7 +178,6 @@ def project_status(
     projects. Call it first in a new session."""
     from trainwright.server.surface.answers import ProjectsAnswer
     from trainwright.tools import projects
-    from trainwright.tools.answers import NextCall
 
     workspace = workspace_of(context)
     own = present_access().projects

@@ -3,5 +3,3 @@
 from trainwright.tools.alerts.life import Life, is_settled, life_of, mark_seen, news_of
 from trainwright.tools.alerts.looking import look
 from trainwright.tools.alerts.news import history, take_news
-
-__all__ = ["Life", "history", "is_settled", "life_of", "look", "mark_seen", "news_of", "take_news"]

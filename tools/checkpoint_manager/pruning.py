@@ -10,6 +10,7 @@ import logging
 from typing import Any
 
 from pydantic import BaseModel, Field
+from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from trainwright.tools import ledger
@@ -23,6 +24,7 @@ from trainwright.tools.training_orchestrator import refresh_project
 from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.records import get_project
 from trainwright.tools.workspace.settings import RetentionPolicy
+from trainwright.tools.workspace.tables import LedgerEntry
 from trainwright.trainer.base.canonical import digest_json
 from trainwright.trainer.base.errors import ConflictError, StorageError
 from trainwright.trainer.checkpoints.index import WEIGHTS, CheckpointRecord, list_checkpoints, verify_checkpoint
@@ -123,10 +125,6 @@ def finish_pruning(workspace: Workspace) -> int:
 
 
 def _pruned_projects(session: Session) -> list[str]:
-    from sqlalchemy import select
-
-    from trainwright.tools.workspace.tables import LedgerEntry
-
     named = select(LedgerEntry.project).where(LedgerEntry.kind == Pruned.name).distinct()
     return [str(name) for name in session.scalars(named)]
 

@@ -3,5 +3,3 @@
 from trainwright.tools.clouds.gpus import asked_gpu, gpu_table
 from trainwright.tools.clouds.rendering import CloudFiles, render_cloud
 from trainwright.tools.clouds.request import PLATFORMS, CloudRequest, read_cloud_request
-
-__all__ = ["PLATFORMS", "CloudFiles", "CloudRequest", "asked_gpu", "gpu_table", "read_cloud_request", "render_cloud"]

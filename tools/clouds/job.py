@@ -6,11 +6,13 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sqlalchemy.orm import Session
 
 import trainwright
+from trainwright.tools.clouds.gpus import Gpu
+from trainwright.tools.clouds.request import CloudRequest
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.run_evidence import RunEvidence
 from trainwright.tools.ledger import Look
@@ -28,10 +30,6 @@ from trainwright.trainer.base.time_units import HOUR
 from trainwright.trainer.config import TrainingConfig
 from trainwright.trainer.data.remote.connections import Connection, variables_of
 from trainwright.trainer.run.evidence import Imported
-
-if TYPE_CHECKING:
-    from trainwright.tools.clouds.gpus import Gpu
-    from trainwright.tools.clouds.request import CloudRequest
 
 LEFT = {"wall_clock_seconds": "project_wall_clock_seconds", "gpu_hours": "gpu_hours", "money": "money",
         "disk_bytes": "disk_bytes"}  # fmt: skip

@@ -7,18 +7,15 @@ import shlex
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from trainwright.tools.clouds.gpus import checked_region
+from trainwright.tools.clouds.gpus import Gpu, checked_region
+from trainwright.tools.clouds.job import Job
+from trainwright.tools.clouds.request import CloudRequest
 from trainwright.tools.clouds.sent_along import sent_along
 from trainwright.tools.documents.rendering import render_plain
 from trainwright.tools.pipeline.job import STOPPED_CODE
 from trainwright.trainer.base.errors import ConfigurationError
-
-if TYPE_CHECKING:
-    from trainwright.tools.clouds.gpus import Gpu
-    from trainwright.tools.clouds.job import Job
-    from trainwright.tools.clouds.request import CloudRequest
 
 RETRIES = 10
 """Starts after a notice that the platform makes by itself; Modal takes no more."""

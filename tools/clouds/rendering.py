@@ -4,21 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainwright.tools.clouds.checking import Checked, check
 from trainwright.tools.clouds.gpus import Gpu, asked_gpu
 from trainwright.tools.clouds.job import Job, job_of
 from trainwright.tools.clouds.platforms import ONE_DEADLINE, RENDERERS, Place, Rendered
-from trainwright.tools.clouds.request import TAKEN
+from trainwright.tools.clouds.request import TAKEN, CloudRequest
 from trainwright.tools.documents.rendering import render_plain
 from trainwright.tools.pipeline.writing import dumped
+from trainwright.tools.workspace import Workspace
 from trainwright.trainer.base.errors import ConflictError
 from trainwright.trainer.run import write_generated
-
-if TYPE_CHECKING:
-    from trainwright.tools.clouds.request import CloudRequest
-    from trainwright.tools.workspace import Workspace
 
 ENTRY, README, ENV = "entry.sh", "README.md", ".env.example"
 ENV_HEAD = """# Set these in the shell that starts the job, or in the platform's secret store;

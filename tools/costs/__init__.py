@@ -3,5 +3,3 @@
 from trainwright.tools.costs.answer import CostAnswer
 from trainwright.tools.costs.estimating import estimate_cost, write_price_file
 from trainwright.tools.costs.pricing import CostRequest, read_cost_request
-
-__all__ = ["CostAnswer", "CostRequest", "estimate_cost", "read_cost_request", "write_price_file"]

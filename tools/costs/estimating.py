@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainwright.tools.answers import NextCall
 from trainwright.tools.costs.answer import CostAnswer, PlatformCost
@@ -19,7 +19,7 @@ from trainwright.tools.costs.measured import (
     measured_restart,
     measured_work,
 )
-from trainwright.tools.costs.pricing import CPU, Work, device_of_row, device_of_run, priced, wanted_rows
+from trainwright.tools.costs.pricing import CPU, CostRequest, Work, device_of_row, device_of_run, priced, wanted_rows
 from trainwright.tools.costs.scaling import OTHER_CPU_TIMES
 from trainwright.tools.documents import SKILL
 from trainwright.tools.environments import runtime_of
@@ -29,8 +29,8 @@ from trainwright.tools.launchers.worker_wall import walled
 from trainwright.tools.ledger import Look
 from trainwright.tools.limits import limit_table
 from trainwright.tools.limits.counted_price import counted_price
+from trainwright.tools.training_architect.estimates import prices_in_force
 from trainwright.tools.training_architect.hardware import TABLE, Device
-from trainwright.tools.training_architect.traced import prices_in_force
 from trainwright.tools.training_orchestrator import locations, refresh_project
 from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.records import get_project
@@ -40,9 +40,6 @@ from trainwright.trainer.config import TrainingConfig
 from trainwright.trainer.estimation.prices import OWN, OWNERS, TO_WRITE, Price, PriceList, load_prices
 from trainwright.trainer.estimation.results import Work as CountedWork
 from trainwright.trainer.run import write_generated
-
-if TYPE_CHECKING:
-    from trainwright.tools.costs.pricing import CostRequest
 
 MAX_LISTED = 6
 TRACE_SECONDS = 40.0

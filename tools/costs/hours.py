@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from trainwright.tools.costs.answer import SpotCost
+from trainwright.tools.costs.measured import Measured, Restart
 from trainwright.tools.costs.scaling import MEASURED, Interval, Steps
 from trainwright.tools.hyperparameter_tuner.halving import rungs
 from trainwright.trainer.base.time_units import HOUR
@@ -16,9 +16,6 @@ from trainwright.trainer.config.search import SearchSection
 from trainwright.trainer.estimation import duration
 from trainwright.trainer.estimation.prices import Price, is_same
 from trainwright.trainer.estimation.results import Work
-
-if TYPE_CHECKING:
-    from trainwright.tools.costs.measured import Measured, Restart
 
 PROVISIONING_SECONDS = Interval(*duration.PROVISIONING_SECONDS)
 START_SECONDS = Interval(*duration.START_SECONDS)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import Field, ValidationError
 
@@ -23,6 +23,7 @@ from trainwright.tools.costs.hours import (
     steps_per_epoch,
     with_interruptions,
 )
+from trainwright.tools.costs.measured import Measured
 from trainwright.tools.costs.scaling import Interval, on_other_cpu, step_on
 from trainwright.tools.training_architect.hardware import Device, named_device, probed_device
 from trainwright.trainer.base.errors import ConfigurationError, near, near_matches
@@ -32,9 +33,6 @@ from trainwright.trainer.config import TrainingConfig
 from trainwright.trainer.estimation.duration import LAUNCH_SECONDS, estimate_time
 from trainwright.trainer.estimation.prices import OWN, Price, PriceList
 from trainwright.trainer.estimation.results import Work as CountedWork
-
-if TYPE_CHECKING:
-    from trainwright.tools.costs.measured import Measured
 
 # Request for an estimate of costs, with the bounds of each number.
 

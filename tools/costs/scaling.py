@@ -9,15 +9,12 @@ both intervals hold, and the narrower common one is taken.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from trainwright.tools.costs.measured import Measured
+from trainwright.tools.training_architect.hardware import Device
 from trainwright.trainer.estimation.duration import estimate_time
-
-if TYPE_CHECKING:
-    from trainwright.tools.costs.measured import Measured
-    from trainwright.tools.training_architect.hardware import Device
-    from trainwright.trainer.estimation.hardware import Accelerator
-    from trainwright.trainer.estimation.results import Work
+from trainwright.trainer.estimation.hardware import Accelerator
+from trainwright.trainer.estimation.results import Work
 
 DIVIDED_AT_LEAST = 0.5
 """Share of the ideal speed-up that several devices reach at least: assumed, not measured."""

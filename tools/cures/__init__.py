@@ -1,5 +1,3 @@
 """Trying an alert's fixes: short runs with and without each, in a detached process, and what they showed."""
 
 from trainwright.tools.cures.start import ensure_tried, try_fixes
-
-__all__ = ["ensure_tried", "try_fixes"]

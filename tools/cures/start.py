@@ -20,7 +20,7 @@ from trainwright.tools.launchers import Launch, jobs
 from trainwright.tools.ledger.events import CureChanged
 from trainwright.tools.training_monitor import Alert, Goal, load_diagnostics
 from trainwright.tools.training_monitor.not_evaluated import epochs_needed
-from trainwright.tools.training_monitor.run_summary import Glance, glance
+from trainwright.tools.training_monitor.report import Glance, glance
 from trainwright.tools.training_orchestrator.launch import new_id
 from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.tables import now

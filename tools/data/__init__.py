@@ -2,5 +2,3 @@
 
 from trainwright.tools.data.requests import ValidationRequest, request_validation
 from trainwright.tools.data.validating import ValidationAnswer, look_at
-
-__all__ = ["ValidationAnswer", "ValidationRequest", "look_at", "request_validation"]

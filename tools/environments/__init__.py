@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from trainwright.tools.environments.choice import Owned, chosen
+from trainwright.tools.environments.choice import Found, Owned, chosen, found_environment, no_environment
 from trainwright.tools.environments.containers import (
     UnreachableError,
     changed_image,
     container_of,
     interpreter_in,
 )
-from trainwright.tools.environments.finding import Found, found_environment, no_environment
+from trainwright.tools.environments.interpreters import Interpreter
 from trainwright.tools.environments.overlays import ours, overlay_for, overlay_of, require_fitting
 from trainwright.tools.launchers.environment import require_given
 from trainwright.trainer.base.errors import ConflictError
@@ -21,9 +20,6 @@ from trainwright.trainer.base.releases import has_torch, require_torch
 from trainwright.trainer.config import TrainingConfig
 from trainwright.trainer.config.environment import EnvironmentSection
 from trainwright.trainer.run.runtime import Container, Runtime
-
-if TYPE_CHECKING:
-    from trainwright.tools.environments.interpreters import Interpreter
 
 
 def runtime_of(workspace: Owned, config: TrainingConfig, code_root: Path, *, is_here: bool = True) -> Runtime | None:

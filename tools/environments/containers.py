@@ -13,12 +13,13 @@ from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 from pydantic import TypeAdapter, ValidationError
 
 from trainwright.tools.environments.interpreters import PROBE_SECONDS, Interpreter, or_none, require_new
 from trainwright.tools.launchers.environment import inherited_environment
+from trainwright.tools.workspace.settings import Settings
 from trainwright.trainer.base.canonical import digest_file
 from trainwright.trainer.base.container import OF_THE_IMAGE
 from trainwright.trainer.base.errors import ConfigurationError, StorageError
@@ -26,9 +27,6 @@ from trainwright.trainer.base.read_tracking import note_fleeting, while_unchange
 from trainwright.trainer.config.environment import EnvironmentSection
 from trainwright.trainer.run import write_atomically
 from trainwright.trainer.run.runtime import Container
-
-if TYPE_CHECKING:
-    from trainwright.tools.workspace.settings import Settings
 
 SEPARATORS = frozenset(":,\n")
 """Characters that end a folder's name in the engines' commands."""

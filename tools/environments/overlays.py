@@ -11,6 +11,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterable
 from functools import cache
 from importlib import metadata
@@ -214,8 +215,6 @@ def _resolved(target: Interpreter, named: str, present: dict[str, str]) -> tuple
 
 
 def _compiled(target: Interpreter, named: str, wanted: Iterable[str], pinned: str) -> dict[str, str]:
-    import tempfile
-
     with tempfile.TemporaryDirectory(prefix="overlay-") as name:
         constraints = Path(name) / "environment.txt"
         constraints.write_text(pinned)

@@ -10,13 +10,11 @@ import sysconfig
 from collections.abc import Iterable, Mapping
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-if TYPE_CHECKING:
-    from trainwright.tools.environments.interpreters import Interpreter
+from trainwright.tools.environments.interpreters import Interpreter
 
 
 def is_alike(target: Interpreter) -> bool:

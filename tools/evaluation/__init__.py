@@ -5,17 +5,3 @@ from trainwright.tools.evaluation.evaluate import Others, compared_with, evaluat
 from trainwright.tools.evaluation.process import run_clean_room
 from trainwright.tools.evaluation.sealed import Sealed
 from trainwright.tools.evaluation.under_way import STAGE, Attempt, evaluated_soon, forget, is_under_way
-
-__all__ = [
-    "STAGE",
-    "Attempt",
-    "Others",
-    "Sealed",
-    "compared_with",
-    "differences_between",
-    "evaluate_program",
-    "evaluated_soon",
-    "forget",
-    "is_under_way",
-    "run_clean_room",
-]

@@ -12,16 +12,17 @@ import statistics
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
 
 from trainwright.tools.evaluation.own_metrics import OWN, copied, run_apart
+from trainwright.tools.evaluation.sealed import Sealed
 from trainwright.tools.ledger import ProjectFacts
 from trainwright.trainer.base.section import EpisodesEntry, episode_entries
+from trainwright.trainer.clean_room.episodes import interval_of, spread_of
 from trainwright.trainer.metrics.evaluate import is_taken
 from trainwright.trainer.run import RunKind
-
-if TYPE_CHECKING:
-    from trainwright.tools.evaluation.sealed import Sealed
 
 WORKER = "trainwright.trainer.jobs.episodes"
 EPISODES = "episodes"
@@ -114,10 +115,6 @@ def _played(run: Sealed, entry: EpisodesEntry, folder: Path, asked: dict[str, An
 
 
 def _put(record: dict[str, Any], name: str, values: list[float], played: dict[str, int]) -> None:
-    import numpy as np
-
-    from trainwright.trainer.clean_room.episodes import interval_of
-
     interval = interval_of(np.asarray(values, dtype=np.float64))
     record["metrics"][name] = statistics.fmean(values)
     record["intervals"] |= {name: list(interval)} if interval else {}
@@ -127,10 +124,6 @@ def _put(record: dict[str, Any], name: str, values: list[float], played: dict[st
 
 def _put_other(record: dict[str, Any], name: str, split: str, ours: dict[str, Any], theirs: dict[str, Any]) -> None:
     """Put what another gives on the same seeds beside what it gives on the rows."""
-    import numpy as np
-
-    from trainwright.trainer.clean_room.episodes import spread_of
-
     if "why" in theirs:
         record.setdefault("problem", theirs["why"])
         return

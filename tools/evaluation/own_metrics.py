@@ -12,9 +12,10 @@ import shutil
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainwright.tools.evaluation.process import isolated
+from trainwright.tools.evaluation.sealed import Sealed
 from trainwright.tools.launchers.environment import command_of
 from trainwright.tools.launchers.worker_wall import order_apart
 from trainwright.trainer.base.canonical import digest_file, digest_path
@@ -24,9 +25,6 @@ from trainwright.trainer.base.section import Entry, EpisodesEntry
 from trainwright.trainer.config import TrainingConfig
 from trainwright.trainer.metrics.evaluate import is_taken
 from trainwright.trainer.run.evidence import Code
-
-if TYPE_CHECKING:
-    from trainwright.tools.evaluation.sealed import Sealed
 
 WORKER = "trainwright.trainer.jobs.own_metric"
 OWN = "own"

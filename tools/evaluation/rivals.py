@@ -6,14 +6,12 @@ Their outputs are files; the clean room computes the figures, and the intervals 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainwright.tools.evaluation.own_metrics import CODE, run_apart
+from trainwright.tools.evaluation.sealed import Sealed
 from trainwright.trainer.run.evidence import Data
 from trainwright.trainer.run.rivals import Rivals
-
-if TYPE_CHECKING:
-    from trainwright.tools.evaluation.sealed import Sealed
 
 WORKER = "trainwright.trainer.jobs.reference"
 SECONDS = 300.0

@@ -13,6 +13,7 @@ from typing import Any
 
 from trainwright.tools.evaluation.statistics import exact_in_words, exact_p, of_losses
 from trainwright.tools.training_monitor.outdone import ALIKE, BETTER, WORSE, Ends, Shown
+from trainwright.trainer.clean_room.counts import OF_COUNTS  # loads numpy
 
 CERTAIN_BELOW = 0.05
 """p of the exact test."""
@@ -44,14 +45,8 @@ def _few(table: Mapping[str, int] | None, metric: str, names: tuple[str, str], b
     if table is None or exact_p(table) < below:
         return ""
     is_one_way = not (table["only_first"] and table["only_second"])
-    shows_nothing = metric in OF_RIGHT_ROWS or (is_one_way and _is_of_classes(metric))
+    shows_nothing = metric in OF_RIGHT_ROWS or (is_one_way and metric in OF_COUNTS)
     return exact_in_words(table, *names) if shows_nothing else ""
-
-
-def _is_of_classes(metric: str) -> bool:
-    from trainwright.trainer.clean_room.counts import OF_COUNTS  # loads numpy
-
-    return metric in OF_COUNTS
 
 
 def _ends(paired: Mapping[str, Any], metric: str, together: int) -> Ends | None:

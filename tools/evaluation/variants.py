@@ -5,13 +5,11 @@ The test rows are never used: whoever takes a variant has chosen it, and the cer
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainwright.tools.evaluation.process import run_clean_room
+from trainwright.tools.evaluation.sealed import Sealed
 from trainwright.trainer.run.results import Export, Variant
-
-if TYPE_CHECKING:
-    from trainwright.tools.evaluation.sealed import Sealed
 
 SPLIT = "validation"
 ONE_BY_ONE = "int8"

@@ -3,15 +3,3 @@
 from trainwright.tools.examples.catalogue import Example, example_named, examples, read_example
 from trainwright.tools.examples.copying import copy_example, missing_packages, require_packages
 from trainwright.tools.examples.outcome import Outcome, outcome_of
-
-__all__ = [
-    "Example",
-    "Outcome",
-    "copy_example",
-    "example_named",
-    "examples",
-    "missing_packages",
-    "outcome_of",
-    "read_example",
-    "require_packages",
-]

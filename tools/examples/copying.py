@@ -5,13 +5,10 @@ from __future__ import annotations
 import re
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from trainwright.tools.examples.catalogue import Example, Package
 from trainwright.trainer.base.errors import ConflictError, NotFoundError, StorageError
 from trainwright.trainer.run import write_generated
-
-if TYPE_CHECKING:
-    from trainwright.tools.examples.catalogue import Example, Package
 
 SUFFIXES = frozenset({".md", ".py", ".yaml"})
 NAMED = 3

@@ -5,12 +5,9 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from trainwright.tools.examples.catalogue import Example
 from trainwright.trainer.base.errors import NotFoundError
-
-if TYPE_CHECKING:
-    from trainwright.tools.examples.catalogue import Example
 
 WORKSPACE = ".trainwright"
 """The workspace's folder within a copy: where a server that is started there keeps it."""

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
 
 from trainwright.tools.figures.recorded import Predicted, no_predictions, predicted
 from trainwright.tools.figures.style import (
@@ -17,9 +20,6 @@ from trainwright.tools.figures.style import (
     save,
 )
 from trainwright.tools.training_monitor.record import RunRecord
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 BINS = 15
 """Of equal width, as Guo et al. 2017 have them (arXiv:1706.04599)."""
@@ -68,8 +68,6 @@ def _confidence(one: Predicted) -> tuple[Any, Any]:
 
 
 def _reliability(top: Axes, bottom: Axes, one: Predicted, colour: str, *, named: bool) -> None:
-    import numpy as np
-
     shares, right = _confidence(one)
     places = np.minimum((shares * BINS).astype(int), BINS - 1)
     counts = np.bincount(places, minlength=BINS)
@@ -101,8 +99,6 @@ def _of_numbers(one: Predicted, path: Path) -> Path:
 
 def _draw_numbers(one: Predicted, panels: tuple[Axes, Axes], flat: Any, flat_guessed: Any, name: str) -> None:
     """Draw predictions over a target, (rows,) each, into one panel, and the errors' distribution into another."""
-    import numpy as np
-
     (left, right), of = panels, f"{name}: " if name else ""
     there = np.isfinite(flat) & np.isfinite(flat_guessed)
     flat, flat_guessed = flat[there], flat_guessed[there]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+from matplotlib.axes import Axes
 
 from trainwright.tools.figures.series import (
     draw_epochs,
@@ -41,9 +42,6 @@ from trainwright.tools.training_monitor.record import (
 )
 from trainwright.trainer.base.errors import NotFoundError
 from trainwright.trainer.run import RunDirectory
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 MAX_METRICS = 4
 """Metrics in the panel of one run: each has two lines."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from matplotlib.axes import Axes
 
 from trainwright.tools.figures.forecasts import worst_windows
 from trainwright.tools.figures.masks import draw_masks
@@ -11,9 +13,6 @@ from trainwright.tools.figures.recorded import Predicted, no_predictions, predic
 from trainwright.tools.figures.style import BLUE, GREY, NORMAL, SMALL, VERMILION, cut, label, new_figure, plain, save
 from trainwright.tools.training_monitor.record import RunRecord
 from trainwright.trainer.run.evaluation import Evaluation, Importance, ShownRow
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 MAX_WRITTEN = 12
 """Classes up to which every cell has its count."""

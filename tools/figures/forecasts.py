@@ -8,16 +8,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from matplotlib import dates
+from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator
 
 from trainwright.tools.figures.recorded import Predicted, predicted
 from trainwright.tools.figures.style import BLACK, BLUE, ORANGE, SMALL, cut, label, new_figure, plain, save
 from trainwright.tools.training_monitor.record import RunRecord
 from trainwright.trainer.base.errors import NotFoundError
 from trainwright.trainer.run.evaluation import Forecasts
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 ARRAYS = ("window_times", "window_values", "window_forecast", "window_naive")
 COLUMNS = 3
@@ -108,9 +109,6 @@ def _title(found: Predicted, told: Forecasts, place: int) -> str:
 
 def _in_time(panel: Axes, told: Forecasts) -> None:
     """Write a few times below a panel, the shortest way that tells them."""
-    from matplotlib import dates
-    from matplotlib.ticker import MaxNLocator
-
     if told.is_dated:
         untyped: Any = dates
         locator = untyped.AutoDateLocator(minticks=2, maxticks=4)

@@ -5,7 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
+
+from matplotlib.axes import Axes
+from matplotlib.colors import LogNorm
+from matplotlib.ticker import NullFormatter
 
 from trainwright.tools.figures.recorded import nothing_recorded
 from trainwright.tools.figures.series import draw_series, mark_moments, mark_non_finite, steps_text
@@ -23,11 +27,9 @@ from trainwright.tools.figures.style import (
     plain,
     save,
 )
+from trainwright.tools.training_monitor.documents import load_diagnostics
 from trainwright.tools.training_monitor.record import GRADIENT_NORM, RunRecord, named_records
 from trainwright.trainer.run import RunDirectory
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 NORM_SIGNALS = ("gradient_norm", "applied_gradient_norm")
 MAX_LAYERS = 40
@@ -72,8 +74,6 @@ def _draw_distribution(axes: Axes, norms: list[float]) -> None:
 
 
 def _gradient_limits() -> list[tuple[float, str]]:
-    from trainwright.tools.training_monitor.documents import load_diagnostics
-
     triggers = {d.title.lower(): t for d in load_diagnostics() for t in d.triggers if t.signal in NORM_SIGNALS}
     return [(t.threshold, f"{title}: {t.comparison} {t.threshold:g}") for title, t in triggers.items()]
 
@@ -123,8 +123,6 @@ def gradient_flow(records: list[RunRecord], path: Path) -> Path:
 
 
 def _draw_flow(record: RunRecord, layers: Layers, path: Path) -> Path:
-    from matplotlib.colors import LogNorm
-
     figure, axes = new_figure(1, 2, min(3.2 + 0.16 * len(layers.names), 7.0), width_ratios=[2, 1], sharey=True)
     over, now = axes[0]
     positive = [value for row in layers.values for value in row if value > 0]
@@ -156,8 +154,6 @@ def _draw_flow(record: RunRecord, layers: Layers, path: Path) -> Path:
 
 def draw_by_layer(axes: Axes, values: list[float]) -> None:
     """Draw one value for each layer, beside one another on a logarithmic axis; a zero is a cross at its left end."""
-    from matplotlib.ticker import NullFormatter
-
     positive = [value for value in values if value > 0]
     low = min(positive, default=0.1) / 2
     axes.set_xscale("log")

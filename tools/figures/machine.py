@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from matplotlib.ticker import NullLocator, ScalarFormatter
+
 from trainwright.tools.figures.recorded import nothing_recorded
 from trainwright.tools.figures.series import draw_series, mark_moments, steps_text
 from trainwright.tools.figures.style import (
@@ -127,8 +129,6 @@ def batch_size(records: list[RunRecord], path: Path) -> Path:
     why = f" ({found.why})" if found.why else ""
     label(speed, f"Throughput{why}", "batch size (log scale)", "samples per second")
     label(memory, "Peak memory", "batch size (log scale)", "MB")
-    from matplotlib.ticker import NullLocator, ScalarFormatter
-
     for panel in (speed, memory):
         panel.set_ylim(0, panel.get_ylim()[1] * 1.08)
         shown = [*sizes, *(one["batch_size"] for one in failed)]

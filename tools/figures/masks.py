@@ -5,6 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from matplotlib.colors import to_rgb
+from matplotlib.patches import Patch
+
 from trainwright.tools.figures.style import COLOURS, GREY, SMALL, new_figure, plain, save
 
 if TYPE_CHECKING:
@@ -20,8 +24,6 @@ MAX_NAMED = 10
 
 def draw_masks(found: Predicted, path: Path) -> Path:
     """Draw pictures, true masks and predicted masks in three rows, and how much of each mask is right."""
-    from matplotlib.patches import Patch
-
     images, targets, predictions = (found.arrays[f"worst_{name}"] for name in ("images", "targets", "predictions"))
     count = min(len(images), MOST)
     figure, axes = new_figure(3, count, 5.4)
@@ -55,8 +57,5 @@ def _colour(number: int) -> str:
 
 def _coloured(mask: Any) -> Any:
     """Return the colours of a mask's classes, (height, width, 3)."""
-    import numpy as np
-    from matplotlib.colors import to_rgb
-
     table = np.array([to_rgb(_colour(number)) for number in range(UNCOUNTED + 1)])
     return table[mask]

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from trainwright.tools.figures.recorded import Predicted, predicted
 from trainwright.tools.figures.style import GREY, colours, label, new_figure, plain, save, style_of
 from trainwright.tools.training_monitor.record import RunRecord
@@ -72,8 +74,6 @@ def _left_out(one: Predicted) -> str:
 
 def _curves(one: Predicted, curve: Any, *, of_each: bool) -> list[Ranked]:
     """Return the curves of a run: of two classes the second's; of more (or labels) each one's, or their mean."""
-    import numpy as np
-
     shares, target = one.arrays["probability"], one.arrays["target"]
     count = shares.shape[1]
     wanted = target.astype(bool) if target.ndim == 2 else target[:, None] == np.arange(count)
@@ -90,8 +90,6 @@ def _curves(one: Predicted, curve: Any, *, of_each: bool) -> list[Ranked]:
 
 def _mean(found: list[Ranked]) -> Ranked:
     """Return the mean of curves over classes, at the same places of x."""
-    import numpy as np
-
     x = np.linspace(0, 1, MAX_POINTS)
     rows = [np.interp(x, *_ascending(one.x, one.y)) for one in found]
     areas, shares = [one.area for one in found], [one.share for one in found]
@@ -103,8 +101,6 @@ def _ascending(x: Any, y: Any) -> tuple[Any, Any]:
 
 
 def _thinned(x: Any, y: Any) -> tuple[Any, Any]:
-    import numpy as np
-
     if len(x) <= MAX_POINTS:
         return x, y
     places = np.unique(np.linspace(0, len(x) - 1, MAX_POINTS).round().astype(int))

@@ -6,6 +6,8 @@ import io
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from trainwright.tools.figures.style import cut
 from trainwright.tools.training_monitor.record import RunRecord
 from trainwright.trainer.base.canonical import digest_bytes
@@ -54,8 +56,6 @@ def predicted(record: RunRecord, kind: str, what: str, *needed: str) -> Predicte
 
 
 def _arrays(record: RunRecord, found: Evaluation) -> dict[str, Any]:
-    import numpy as np
-
     assert found.predictions is not None  # noqa: S101 - the caller has looked
     path = record.run.artifacts / found.predictions.path
     content = path.read_bytes() if path.is_file() and path.parent == record.run.artifacts else b""

@@ -7,16 +7,17 @@ and a spike of one step stays visible.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
+
+from matplotlib.axes import Axes
 
 from trainwright.tools.figures.style import GREY, ORANGE, PAPER, SMALL, VERMILION, is_drawable, plain, shown_number
+from trainwright.tools.training_monitor.diagnosis import diagnose_record
+from trainwright.tools.training_monitor.documents import load_diagnostics
 from trainwright.tools.training_monitor.record import RunRecord
 from trainwright.trainer.base.errors import TrainwrightError
 from trainwright.trainer.run import RunState
 from trainwright.trainer.run.conditions import Sample
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 BUCKETS = 400
 """Points drawn of a series: more cannot be distinguished at this width."""
@@ -116,9 +117,6 @@ def moments(record: RunRecord) -> list[Moment]:
 
 def _alerts(record: RunRecord) -> list[Moment]:
     """Return the alerts that the worker raised as they arose, and those that the record shows."""
-    from trainwright.tools.training_monitor.diagnosis import diagnose_record
-    from trainwright.tools.training_monitor.documents import load_diagnostics
-
     found = {
         str(event.data.get("id")): int(event.data.get("step") or 0)
         for event in reversed(record.run.events("alert"))

@@ -7,9 +7,10 @@ bit, the ledger names the replay, and planning's evidence is compared with that 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainwright.tools.answers import NextCall
+from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.phase_status import PhaseStatus
 from trainwright.tools.gates.phases import Phase
 from trainwright.tools.gates.releases import is_short_replay, other_than_planned
@@ -18,9 +19,6 @@ from trainwright.tools.gates.staleness import opened_since
 from trainwright.tools.ledger import record
 from trainwright.tools.ledger.events import CarriedOver
 from trainwright.trainer.run import RunKind
-
-if TYPE_CHECKING:
-    from trainwright.tools.gates.evidence import Evidence
 
 STEPS = 50
 """Optimizer steps of the replay; all of them, where the baseline has fewer."""

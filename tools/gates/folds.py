@@ -5,17 +5,15 @@ from __future__ import annotations
 import json
 import statistics
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.phase_status import phase_status_of
 from trainwright.tools.gates.phases import PERMITTED
 from trainwright.tools.gates.run_evidence import RunEvidence
 from trainwright.trainer.config import TrainingConfig
 from trainwright.trainer.data.sections import FOLDABLE, SplitSection
 from trainwright.trainer.run import RunKind
-
-if TYPE_CHECKING:
-    from trainwright.tools.gates.evidence import Evidence
 
 KINDS = (RunKind.BASELINE.value, RunKind.ABLATION.value)
 FOLD = "data.split.fold"

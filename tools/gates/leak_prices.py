@@ -7,18 +7,17 @@ baseline's; the figure is the one that the training process reported for both, o
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from trainwright.tools.answers import NextCall
+from trainwright.tools.gates.evidence import Evidence
+from trainwright.tools.gates.run_evidence import RunEvidence
 from trainwright.trainer.base.errors import ConfigurationError, ConflictError, near_matches
 from trainwright.trainer.base.records import Frozen
+from trainwright.trainer.data.sources import SOURCES
+from trainwright.trainer.data.validation.report import Verdict
 from trainwright.trainer.run import RunKind
 from trainwright.trainer.run.validation import Validation
-
-if TYPE_CHECKING:
-    from trainwright.tools.answers import NextCall
-    from trainwright.tools.gates.evidence import Evidence
-    from trainwright.tools.gates.run_evidence import RunEvidence
-    from trainwright.trainer.data.validation.report import Verdict
 
 LEAKS = "leaks"
 DOCUMENT = "configs/data_leaks.md"
@@ -110,8 +109,6 @@ def changes_without_leak(
 
 def _without_column(evidence: Evidence, column: str) -> dict[str, Any]:
     """Return the change that takes a column out, which somebody doubts; empty where it is no input, or none can."""
-    from trainwright.trainer.data.sources import SOURCES
-
     data, run = evidence.config.data, evidence.smoke
     inputs = [one["name"] for one in (run.data.columns if run else None) or [] if one["kind"] != "ignore"]
     if data is None or column not in inputs or len(inputs) < MIN_INPUTS or data.use not in SOURCES:

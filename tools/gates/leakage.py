@@ -7,12 +7,8 @@ expect. Copies of held-out samples among the training samples are all parted.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from trainwright.trainer.data.leaks.finding import probability
-
-if TYPE_CHECKING:
-    from trainwright.trainer.run.evidence import AlikeSamples
+from trainwright.trainer.run.evidence import AlikeSamples
 
 
 def beyond_chance(found: list[AlikeSamples], once_in: float, most: float) -> list[AlikeSamples]:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from trainwright.tools.answers import NextCall
 from trainwright.tools.gates.checklist import CheckLine
+from trainwright.tools.gates.evidence import Evidence
 from trainwright.trainer.base.records import Frozen
-
-if TYPE_CHECKING:
-    from trainwright.tools.gates.evidence import Evidence
 
 Status = Literal["passed", "passed_with_exemption", "failed", "not_applicable"]
 

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
 from trainwright.tools.gates.artifacts import publish
+from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.phases import PERMITTED, Phase
+from trainwright.tools.gates.records import RunRecords
 from trainwright.tools.gates.releases import CARRIED, Release, witnesses
 from trainwright.tools.gates.staleness import changes_since, changes_without_effect
 from trainwright.trainer.base.errors import TrainwrightError
 from trainwright.trainer.base.records import Frozen
 from trainwright.trainer.run import RunKind, RunState
-
-if TYPE_CHECKING:
-    from trainwright.tools.gates.evidence import Evidence
-    from trainwright.tools.gates.records import RunRecords
 
 GateStatus = Literal["passed", "skipped", "accepted", "concluded", "stale", "open", "closed"]
 

@@ -8,23 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
-if TYPE_CHECKING:
-    from sqlalchemy.orm import Session
+from sqlalchemy.orm import Session
 
-    from trainwright.tools.answers import NextCall
-    from trainwright.tools.gates.checklist import CheckLine
-    from trainwright.tools.gates.phases import Phase
-    from trainwright.tools.ledger import Inspection, ProjectFacts
-    from trainwright.tools.ledger.events import RunEvaluated
-    from trainwright.tools.owner import Grant
-    from trainwright.tools.workspace import Settings, Workspace
-    from trainwright.tools.workspace.tables import ConfigVersion, Project, Run, Study
-    from trainwright.trainer.config import TrainingConfig
-    from trainwright.trainer.run import RunDirectory, RunKind, RunStatus
-    from trainwright.trainer.run.evidence import Code, Data, Environment, P, Reproducibility, Resolved, Summary
-    from trainwright.trainer.run.results import Comparison
+from trainwright.tools.answers import NextCall
+from trainwright.tools.gates.checklist import CheckLine
+from trainwright.tools.gates.phases import Phase
+from trainwright.tools.ledger import Inspection, ProjectFacts
+from trainwright.tools.ledger.events import RunEvaluated
+from trainwright.tools.owner import Grant
+from trainwright.tools.workspace import Settings, Workspace
+from trainwright.tools.workspace.tables import ConfigVersion, Project, Run, Study
+from trainwright.trainer.config import TrainingConfig
+from trainwright.trainer.run import RunDirectory, RunKind, RunStatus
+from trainwright.trainer.run.evidence import Code, Data, Environment, P, Reproducibility, Resolved, Summary
+from trainwright.trainer.run.results import Comparison
 
 T = TypeVar("T")
 

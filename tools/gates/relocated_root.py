@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from trainwright.tools.answers import NextCall
+from trainwright.tools.gates.evidence import Evidence
+from trainwright.tools.gates.run_evidence import RunEvidence
 from trainwright.tools.gates.staleness import file_changes
 from trainwright.trainer.base import download_log
-
-if TYPE_CHECKING:
-    from trainwright.tools.answers import NextCall
-    from trainwright.tools.gates.evidence import Evidence
-    from trainwright.tools.gates.run_evidence import RunEvidence
 
 MAX_DEEP = 3
 MAX_FOLDERS = 2000

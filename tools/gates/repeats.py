@@ -12,7 +12,7 @@ from trainwright.tools.gates.improvement import seeds_in_words, validation_rows
 from trainwright.tools.gates.records import Records
 from trainwright.tools.gates.searches import seconds_a_trial, time_in_words
 from trainwright.tools.gates.studies import ACTIVE, ablation_studies
-from trainwright.trainer.config.seed_words import asked_seeds
+from trainwright.trainer.config.search_words import asked_seeds
 
 MIN_SEEDS, USUAL_SEEDS, MAX_SEEDS = 3, 5, 20
 """What a study takes, and how many where the sentence names no number."""

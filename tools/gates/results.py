@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from trainwright.tools.gates.evidence import Evidence
 from trainwright.trainer.base.errors import TrainwrightError
 from trainwright.trainer.run import RunKind
-
-if TYPE_CHECKING:
-    from trainwright.tools.gates.evidence import Evidence
 
 LOOKS = (RunKind.SMOKE, RunKind.PROBE)
 FEW_STEPS = 20

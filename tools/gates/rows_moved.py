@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.phases import Phase
+from trainwright.tools.gates.records import RunRecords
+from trainwright.tools.gates.run_evidence import RunEvidence
 from trainwright.tools.gates.test_set_access import has_evaluated
 from trainwright.tools.versions import version_of
 from trainwright.trainer.run import RunKind
 from trainwright.trainer.run.split_rows import RowsMoved, SplitRows, rows_moved
-
-if TYPE_CHECKING:
-    from trainwright.tools.gates.evidence import Evidence
-    from trainwright.tools.gates.records import RunRecords
-    from trainwright.tools.gates.run_evidence import RunEvidence
 
 DECIDED_BY_COLUMN = ("given", "time")
 """Ways to split under which old test rows in train are no slip: a column decides, or time has passed."""

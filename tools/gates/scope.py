@@ -8,16 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from math import prod
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+from trainwright.tools.gates.evidence import Evidence
+from trainwright.tools.gates.run_evidence import RunEvidence
 from trainwright.tools.training_monitor.documents import ScopeRule, load_diagnostics
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.config import flatten, parse_config
 from trainwright.trainer.run import RunKind, RunState
-
-if TYPE_CHECKING:
-    from trainwright.tools.gates.evidence import Evidence
-    from trainwright.tools.gates.run_evidence import RunEvidence
 
 OUT_OF_MEMORY = "out_of_memory"
 DOCUMENT = "diagnostics/out_of_memory.md"

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sqlalchemy import select
 
+from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.improvement import measure_improvement
 from trainwright.tools.gates.releases import other_than_planned
 from trainwright.tools.gates.run_evidence import RunEvidence
@@ -23,9 +24,6 @@ from trainwright.trainer.config.search import ObjectiveSection
 from trainwright.trainer.run import RunDirectory
 from trainwright.trainer.run.evidence import Resolved
 from trainwright.trainer.run.results import Probe
-
-if TYPE_CHECKING:
-    from trainwright.tools.gates.evidence import Evidence
 
 COLUMNS = ("search", "objective", "base_config_digest", "state", "confirmation")
 COMPLETED, PRUNED = "completed", "pruned"

@@ -7,11 +7,12 @@ ends, is an access too. A replay, a smoke run and every other kind fingerprint t
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.run_evidence import RunEvidence
 from trainwright.tools.ledger import ProjectFacts, entries
 from trainwright.tools.ledger.events import RunSealed
@@ -23,9 +24,6 @@ from trainwright.trainer.run import RunKind, RunState
 from trainwright.trainer.run.evidence import Code, Data
 from trainwright.trainer.run.results import TestSetAccess
 from trainwright.trainer.run.split_rows import PARTS, SplitRows, rows_tested_by_both
-
-if TYPE_CHECKING:
-    from trainwright.tools.gates.evidence import Evidence
 
 DELETED = "project_deleted"
 TRACES = frozenset({"artifacts/test_look.json", "artifacts/export.json"})

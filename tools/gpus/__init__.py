@@ -12,19 +12,3 @@ from trainwright.tools.gpus.assign import (
 )
 from trainwright.tools.gpus.choice import Assignment, Need
 from trainwright.tools.gpus.inventory import Device, gpus_of, has_gpu
-
-__all__ = [
-    "Assignment",
-    "Device",
-    "Waiter",
-    "Need",
-    "assign",
-    "began_on_cpu",
-    "gpus_of",
-    "has_gpu",
-    "kind_of_baseline",
-    "kind_of_run",
-    "kind_of_study",
-    "waiting",
-    "wanted_gpus",
-]

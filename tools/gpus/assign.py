@@ -10,14 +10,14 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from trainwright.tools import ledger
 from trainwright.tools.gpus.choice import GIB, Assignment, Need, choose, has_memory
-from trainwright.tools.gpus.inventory import gpus_of, has_gpu
+from trainwright.tools.gpus.inventory import Device, gpus_of, has_gpu
 from trainwright.tools.launchers import is_living, launcher_of, read_launch
 from trainwright.tools.ledger.events import RunStarted
 from trainwright.tools.workspace import Workspace
@@ -26,9 +26,6 @@ from trainwright.trainer.base.errors import ConfigurationError, LimitReachedErro
 from trainwright.trainer.config import TrainingConfig
 from trainwright.trainer.run import RunKind
 from trainwright.trainer.run.evidence import Environment
-
-if TYPE_CHECKING:
-    from trainwright.tools.gpus.inventory import Device
 
 GPUS = "gpus"
 """What an error's details name where a run has to wait for a GPU."""

@@ -3,13 +3,3 @@
 from trainwright.tools.handover.checking import check_handover, handover_line
 from trainwright.tools.handover.document import FILE, ROLES, read_words
 from trainwright.tools.handover.facts import HandOverView, hand_over
-
-__all__ = [
-    "FILE",
-    "ROLES",
-    "HandOverView",
-    "check_handover",
-    "hand_over",
-    "handover_line",
-    "read_words",
-]

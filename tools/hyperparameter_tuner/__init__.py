@@ -4,5 +4,3 @@ from trainwright.tools.hyperparameter_tuner.report import tuning_report
 from trainwright.tools.hyperparameter_tuner.stop import stop_study
 from trainwright.tools.hyperparameter_tuner.study import start_study
 from trainwright.tools.hyperparameter_tuner.views import StudyView, study_status
-
-__all__ = ["StudyView", "start_study", "stop_study", "study_status", "tuning_report"]

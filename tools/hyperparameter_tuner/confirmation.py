@@ -10,8 +10,8 @@ from trainwright.tools import ledger
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.improvement import compare, confirmation_seeds, look_number, repeated_values
 from trainwright.tools.gates.study_check import exceeded, place
-from trainwright.tools.hyperparameter_tuner.earlier_runs import earlier_runs
 from trainwright.tools.hyperparameter_tuner.follow_run import run_to_end, start_when_there_is_room
+from trainwright.tools.hyperparameter_tuner.start_points import earlier_runs
 from trainwright.tools.hyperparameter_tuner.trials import COMPLETED, TrialRecord, best_trial, side_by_side, trials_of
 from trainwright.tools.ledger.events import StudyChanged
 from trainwright.tools.training_orchestrator.run_plan import CONFIRMATION

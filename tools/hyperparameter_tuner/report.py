@@ -10,9 +10,8 @@ from trainwright.tools import ledger
 from trainwright.tools.documents.rendering import render
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.hyperparameter_tuner.analysis import Subject, draw_study, drawable_kinds, subject_of
-from trainwright.tools.hyperparameter_tuner.earlier_runs import better_before
 from trainwright.tools.hyperparameter_tuner.ends import ended_by
-from trainwright.tools.hyperparameter_tuner.start_points import GUESS, ORIGIN, PRESENT, begins_with
+from trainwright.tools.hyperparameter_tuner.start_points import GUESS, ORIGIN, PRESENT, begins_with, better_before
 from trainwright.tools.hyperparameter_tuner.trials import COMPLETED, FAILED, PRUNED, TrialRecord
 from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.tables import Study

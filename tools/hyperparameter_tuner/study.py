@@ -13,14 +13,13 @@ from trainwright.tools.gates.planned_code import require_planned_code
 from trainwright.tools.gates.searches import proposed_call
 from trainwright.tools.hyperparameter_tuner.ablation.section import is_ablation
 from trainwright.tools.hyperparameter_tuner.ablation.start import start_ablation
-from trainwright.tools.hyperparameter_tuner.earlier_runs import depends_on_present
 from trainwright.tools.hyperparameter_tuner.experiments.start import is_experiment, start_experiment
 from trainwright.tools.hyperparameter_tuner.found_bounds import with_found_bounds
 from trainwright.tools.hyperparameter_tuner.process import ensure_conductor, forget_launches, study_folder
 from trainwright.tools.hyperparameter_tuner.room_notes import room_notes
 from trainwright.tools.hyperparameter_tuner.space import DOCUMENT, checked_search, require_reported, with_search
 from trainwright.tools.hyperparameter_tuner.space_rules import objective_notes
-from trainwright.tools.hyperparameter_tuner.start_points import begins_with
+from trainwright.tools.hyperparameter_tuner.start_points import begins_with, depends_on_present
 from trainwright.tools.hyperparameter_tuner.suggest import made_by
 from trainwright.tools.hyperparameter_tuner.views import StudyView, view_study
 from trainwright.tools.hyperparameter_tuner.warm_start import settled_warm_start

@@ -10,19 +10,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import trainwright
 from trainwright.tools.hyperparameter_tuner.domain import Domain
 from trainwright.tools.hyperparameter_tuner.methods import IN_SEQUENCE, METHODS
 from trainwright.tools.hyperparameter_tuner.methods.question import STARTUP_TRIALS, Question
 from trainwright.tools.hyperparameter_tuner.start_points import ORIGIN, start_points
+from trainwright.tools.hyperparameter_tuner.trials import TrialRecord
 from trainwright.trainer.base.canonical import digest_json
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.config import SearchSection
-
-if TYPE_CHECKING:
-    from trainwright.tools.hyperparameter_tuner.trials import TrialRecord
 
 __all__ = ["STARTUP_TRIALS", "made_by", "suggest"]
 REDRAWS, REDRAWS_OF_A_PROCESS = 20, 4

@@ -8,9 +8,9 @@ from functools import cached_property
 from typing import Any
 
 from trainwright.tools.gates.study_check import best_value, epoch_values, further_values
-from trainwright.tools.hyperparameter_tuner.earlier_runs import earlier_runs
 from trainwright.tools.hyperparameter_tuner.follow_run import run_to_end, start_when_there_is_room
 from trainwright.tools.hyperparameter_tuner.memory_study import pruned_epoch
+from trainwright.tools.hyperparameter_tuner.start_points import earlier_runs
 from trainwright.tools.hyperparameter_tuner.trials import (
     COMPLETED,
     FAILED,

@@ -15,11 +15,10 @@ from trainwright.tools.answers import Answer, NextCall
 from trainwright.tools.gates.searches import MAX_TIMED, middle_seconds, room_for
 from trainwright.tools.gpus.assign import claims_of, waiters
 from trainwright.tools.hyperparameter_tuner.ablation.publishing import ablation_view
-from trainwright.tools.hyperparameter_tuner.earlier_runs import better_before
 from trainwright.tools.hyperparameter_tuner.ends import ended_by, seconds_allowed
 from trainwright.tools.hyperparameter_tuner.experiments.journal import next_idea
 from trainwright.tools.hyperparameter_tuner.process import ensure_conductor
-from trainwright.tools.hyperparameter_tuner.start_points import NOTHING_BETTER, ORIGIN, PRESENT
+from trainwright.tools.hyperparameter_tuner.start_points import NOTHING_BETTER, ORIGIN, PRESENT, better_before
 from trainwright.tools.hyperparameter_tuner.trials import (
     COMPLETED,
     FAILED,

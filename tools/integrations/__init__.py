@@ -3,5 +3,3 @@
 from trainwright.tools.integrations.final_model import is_model, is_signed
 from trainwright.tools.integrations.signature import Signature, read_signature
 from trainwright.tools.integrations.writing import PARTS, deploy
-
-__all__ = ["PARTS", "Signature", "deploy", "is_model", "is_signed", "read_signature"]

@@ -8,15 +8,13 @@ the program); where it does not, nothing is generated.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
+from trainwright.tools.integrations.final_model import FinalModel
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.prediction.assembly import INPUTS as READERS
-
-if TYPE_CHECKING:
-    from trainwright.tools.integrations.final_model import FinalModel
 
 LEARNED = {"bpe", "library"}
 """Tokenizers that need a file."""

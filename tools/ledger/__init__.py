@@ -6,20 +6,3 @@ from trainwright.tools.ledger.projection import ProjectFacts
 from trainwright.tools.ledger.rows import record
 from trainwright.tools.ledger.seals import Inspection, Look, digests_to_seal, rows_problem, seal_differences
 from trainwright.tools.ledger.summaries import summary_of, summary_problem
-
-__all__ = [
-    "Inspection",
-    "Look",
-    "ProjectFacts",
-    "append",
-    "broken_links",
-    "copy_all_forward",
-    "cut_off",
-    "digests_to_seal",
-    "entries",
-    "record",
-    "rows_problem",
-    "seal_differences",
-    "summary_of",
-    "summary_problem",
-]

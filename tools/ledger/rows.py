@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from sqlalchemy import select
+from sqlalchemy.orm import Session
 
 from trainwright.tools.ledger import events
 from trainwright.tools.ledger.chain import append
-from trainwright.tools.ledger.events import in_utc
-from trainwright.tools.workspace.tables import ConfigVersion, Project, RegisteredModel, Run, Study, Trial
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from sqlalchemy.orm import Session
-
-    from trainwright.tools.ledger.events import Event
-    from trainwright.tools.workspace.tables import Base, LedgerEntry
+from trainwright.tools.ledger.events import Event, in_utc
+from trainwright.tools.workspace.tables import (
+    Base,
+    ConfigVersion,
+    LedgerEntry,
+    Project,
+    RegisteredModel,
+    Run,
+    Study,
+    Trial,
+)
 
 T = TypeVar("T", bound="Base")
 KEYS: dict[type[Base], tuple[str, ...]] = {

@@ -3,27 +3,28 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from pathlib import Path
+from typing import Any, TypeVar, cast
 
-from trainwright.tools.ledger.projection import ProjectFacts
+from sqlalchemy.orm import Session
+
+from trainwright.tools.ledger.projection import ProjectFacts, Tombstone
+from trainwright.tools.workspace import Workspace
 from trainwright.trainer.base.canonical import digest_file
 from trainwright.trainer.base.read_tracking import Memory, Trace, note
-from trainwright.trainer.checkpoints.index import checkpoint_folders, list_checkpoints, read_manifest, verify_checkpoint
+from trainwright.trainer.checkpoints.index import (
+    CheckpointRecord,
+    checkpoint_folders,
+    list_checkpoints,
+    read_manifest,
+    verify_checkpoint,
+)
+from trainwright.trainer.run import RunDirectory, RunState
 from trainwright.trainer.run.artifacts import FixedRows
 from trainwright.trainer.run.digests import LARGE_BYTES, METRICS, metrics_digest, remembered_digest, run_digests
 from trainwright.trainer.run.key import END, SIGNED, has_signed, rows_statement, signed_digests
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
-    from pathlib import Path
-
-    from sqlalchemy.orm import Session
-
-    from trainwright.tools.ledger.projection import Tombstone
-    from trainwright.tools.workspace import Workspace
-    from trainwright.trainer.checkpoints.index import CheckpointRecord
-    from trainwright.trainer.run import RunDirectory, RunState
 
 T = TypeVar("T")
 _FOUND, _RECORDS = Memory(), Memory()

@@ -12,21 +12,3 @@ from trainwright.tools.limits.reservation import (
     reserve,
 )
 from trainwright.tools.limits.usage import sealed_use, usages, use_differences
-
-__all__ = [
-    "Amounts",
-    "Reservation",
-    "count_trials",
-    "effective_limits",
-    "how_to_raise",
-    "is_cut_short",
-    "limit_lines",
-    "limit_table",
-    "limits_under",
-    "require_room",
-    "require_trials",
-    "reserve",
-    "sealed_use",
-    "usages",
-    "use_differences",
-]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 from trainwright.tools.gpus import began_on_cpu, gpus_of, has_gpu
 from trainwright.tools.launchers import launcher_of
 from trainwright.tools.limits.amounts import Amounts, Reservation, effective_limits
-from trainwright.tools.limits.usage import measured_use, seen_usage, usages
+from trainwright.tools.limits.usage import Usage, measured_use, seen_usage, usages
 from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.query_cache import note_whole_workspace
 from trainwright.tools.workspace.records import get_project
@@ -21,9 +21,6 @@ from trainwright.tools.workspace.tables import Project, Run, Study, Trial
 from trainwright.trainer.base.errors import LimitReachedError
 from trainwright.trainer.config import TrainingConfig
 from trainwright.trainer.run import Limits, RunKind
-
-if TYPE_CHECKING:
-    from trainwright.tools.limits.usage import Usage
 
 WORKSPACE = "workspace_limits."
 PROJECT_NAMES = {

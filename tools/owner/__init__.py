@@ -21,27 +21,3 @@ from trainwright.tools.owner.requests import (
     record_settings_grants,
     requests_of,
 )
-
-__all__ = [
-    "Grantor",
-    "Request",
-    "RequestView",
-    "Grant",
-    "accepted_alerts",
-    "accepted_values",
-    "ask",
-    "checked_limits",
-    "decide",
-    "ending_grants",
-    "exempted_operations",
-    "exemption_grant",
-    "granted",
-    "limit_grants",
-    "limits_as_meant",
-    "meaning",
-    "requests_of",
-    "require_granted",
-    "root_grants",
-    "record_settings_grants",
-    "view",
-]

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import TYPE_CHECKING
 
 from pydantic import BaseModel
 from sqlalchemy.orm import Session
 
 from trainwright.tools.ledger import record
 from trainwright.tools.ledger.events import OwnerAsked
+from trainwright.tools.owner.grant import Grant
 from trainwright.tools.owner.requests import Request, requests_of
 from trainwright.tools.workspace import Workspace
 from trainwright.trainer.base.errors import ApprovalNeededError, ConflictError
-
-if TYPE_CHECKING:
-    from trainwright.tools.owner.grant import Grant
 
 MAX_PENDING = 20
 """Pending requests of one project."""

@@ -3,15 +3,3 @@
 from trainwright.tools.pipeline.job import make_stage
 from trainwright.tools.pipeline.stages import STAGES, data_document, pipeline_document, stages_of_project
 from trainwright.tools.pipeline.writing import Definition, pipeline_files, read_definition, write_pipeline
-
-__all__ = [
-    "STAGES",
-    "Definition",
-    "data_document",
-    "make_stage",
-    "pipeline_document",
-    "pipeline_files",
-    "read_definition",
-    "stages_of_project",
-    "write_pipeline",
-]

@@ -13,7 +13,8 @@ from trainwright.tools.answers import Answer, NextCall
 from trainwright.tools.evaluation.paired import paired_tests
 from trainwright.tools.figures.kinds import Kind, StudyKind
 from trainwright.tools.gates.studies import study_in_words
-from trainwright.tools.training_monitor import RunComparison
+from trainwright.tools.training_monitor import Goal, RunComparison
+from trainwright.tools.training_monitor.compare import compare_runs as compare
 from trainwright.tools.training_monitor.few_rows import few_rows_told
 from trainwright.tools.training_orchestrator import followed_next, refresh_run
 from trainwright.tools.workspace import Workspace
@@ -83,9 +84,6 @@ def compare_runs(
         NotFoundError: an unknown run, project or study, or fewer than two runs are chosen.
         ConfigurationError: nothing says which runs.
     """
-    from trainwright.tools.training_monitor import Goal
-    from trainwright.tools.training_monitor.compare import compare_runs as compare
-
     chosen = run_ids if run_ids is not None else _chosen(workspace, project, study_id, only)
     owner, directories = directories_of(workspace, chosen)
     with workspace.snapshot() as session:

@@ -18,6 +18,7 @@ from trainwright.tools.ledger.jsonl_mirror import MARKER
 from trainwright.tools.ledger.jsonl_mirror import NAME as LEDGER
 from trainwright.tools.owner import Grant, granted, require_granted
 from trainwright.tools.training_orchestrator import refresh_project
+from trainwright.tools.verification.findings import DELETING, deleted_projects
 from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.records import get_project, runs_of
 from trainwright.tools.workspace.tables import (
@@ -95,8 +96,6 @@ def finish_deletions(workspace: Workspace) -> list[str]:
 
     A server does it when it starts. The rows went with the entry, so a project that has one was not deleted.
     """
-    from trainwright.tools.verification.findings import DELETING, deleted_projects
-
     with workspace.session() as session:
         deletions = select(LedgerEntry).where(LedgerEntry.kind.in_(DELETING)).order_by(LedgerEntry.sequence)
         gone = deleted_projects(session.scalars(deletions)) - set(session.scalars(select(Project.name)))

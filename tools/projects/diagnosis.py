@@ -32,7 +32,7 @@ from trainwright.tools.projects.diagnosis_answer import DiagnosisAnswer, answer_
 from trainwright.tools.reports.markdown import granted
 from trainwright.tools.training_monitor import Alert, Assessment, Goal, diagnostics_digests
 from trainwright.tools.training_monitor.outdone import BesideRival
-from trainwright.tools.training_monitor.run_summary import Glance, glance
+from trainwright.tools.training_monitor.report import Glance, diagnostic_report, glance
 from trainwright.tools.training_orchestrator import refresh_project
 from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.handles import handles
@@ -204,7 +204,6 @@ def _further(evidence: Evidence, run: RunEvidence, assessment: Assessment) -> di
 def _draw(case: _Case, target: Path, further: dict[str, Any], names: Mapping[str, str]) -> None:
     from trainwright.tools.figures.curves import learning_curves
     from trainwright.tools.figures.gradients import gradient_health
-    from trainwright.tools.training_monitor.report import diagnostic_report
 
     run = case.run.directory
     (target / "plots").mkdir()

@@ -14,7 +14,7 @@ from trainwright.tools.gates.run_evidence import RunEvidence
 from trainwright.tools.training_monitor import Alert
 from trainwright.tools.training_monitor.curve_summary import CurveSummary
 from trainwright.tools.training_monitor.pairs import PairOutcome
-from trainwright.tools.training_monitor.run_summary import Glance
+from trainwright.tools.training_monitor.report import Glance
 from trainwright.tools.training_orchestrator.recorded import failure_of
 from trainwright.tools.training_orchestrator.run_view import FailureView
 from trainwright.trainer.base.text import cut

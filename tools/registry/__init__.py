@@ -4,15 +4,3 @@ from trainwright.tools.registry.comparing import Comparison, compare_models
 from trainwright.tools.registry.promoting import Promotion, promote
 from trainwright.tools.registry.registering import register_model
 from trainwright.tools.registry.versions import Models, follow_all, list_models, model_folder
-
-__all__ = [
-    "Comparison",
-    "Models",
-    "Promotion",
-    "compare_models",
-    "follow_all",
-    "list_models",
-    "model_folder",
-    "promote",
-    "register_model",
-]

@@ -7,14 +7,19 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import numpy as np
+
+from trainwright.trainer.base.arrays import Array
 from trainwright.trainer.base.errors import DataError, TrainwrightError
+from trainwright.trainer.data.cells import by_text, group_mark, hashed, hashed_cells
 from trainwright.trainer.data.sections import SplitSection
+from trainwright.trainer.data.split_methods.rows import WHOLE
+from trainwright.trainer.data.table.transform import encode, encode_rows, text_of, unpacked
+from trainwright.trainer.prediction.frame import WrongInputError
+from trainwright.trainer.prediction.tables import as_known, guarded, read_any
 from trainwright.trainer.run.split_rows import CELL, CONTENT, ORDER, RECORD, TARGET, SplitRows, tell_apart
-
-if TYPE_CHECKING:
-    from trainwright.trainer.base.arrays import Array
 
 MAX_BYTES = 64 << 20
 """Of a file when unpacked; of JSON, which is read as a whole, a quarter."""
@@ -113,9 +118,6 @@ def read_labelled(path: Path, schema: dict[str, Any], known: Known, labels: Mapp
     Raises:
         DataError: it is too large, it is no such table, or it has no column of a target, of groups or of times.
     """
-    from trainwright.trainer.prediction.frame import WrongInputError
-    from trainwright.trainer.prediction.tables import guarded, read_any
-
     wanted = [*(one["name"] for one in schema["columns"]), *schema["targets"], *([known.units] if known.units else [])]
     parts, read, most = list[Labelled](), 0, MAX_NUMBERS // (1 + sum(one["width"] for one in schema["columns"]))
     try:
@@ -135,8 +137,6 @@ def read_labelled(path: Path, schema: dict[str, Any], known: Known, labels: Mapp
 
 
 def _require_small(path: Path) -> None:
-    from trainwright.trainer.data.table.transform import unpacked
-
     most, read = MAX_BYTES // (4 if path.suffix == ".json" else 1), 0
     with unpacked(path) as file:
         while piece := file.read(PIECE):
@@ -167,11 +167,6 @@ def _part(
     rows: Sequence[dict[str, Any]], schema: dict[str, Any], known: Known, labels: Mapping[str, str], *, first: int
 ) -> Labelled:
     """Return what rows have a target, and are evidence; the first has this number in the file."""
-    import numpy as np
-
-    from trainwright.trainer.data.table.transform import encode_rows
-    from trainwright.trainer.prediction.tables import as_known
-
     spelt, respelled = as_known(rows, schema["columns"])
     inputs, names = encode_rows(spelt, schema, first), schema["targets"]
     told = [
@@ -192,11 +187,6 @@ def _part(
 
 def _met(rows: Sequence[dict[str, Any]], targets: Array, schema: dict[str, Any], known: Known) -> list[str | None]:
     """Return why each row is no evidence, by its cells: a category that training did not meet is known by its text."""
-    import numpy as np
-
-    from trainwright.trainer.data.cells import by_text, hashed, hashed_cells
-    from trainwright.trainer.data.table.transform import encode_rows, text_of
-
     columns = []
     for column in schema["columns"]:
         values = dict(column["values"])
@@ -218,11 +208,6 @@ def _met(rows: Sequence[dict[str, Any]], targets: Array, schema: dict[str, Any],
 
 def _of_groups(rows: Sequence[Mapping[str, Any]], known: Known, why: list[str | None]) -> Array | None:
     """Return the number of each row's group or time, (rows,), and note why rows of known groups are no evidence."""
-    import numpy as np
-
-    from trainwright.trainer.data.cells import group_mark
-    from trainwright.trainer.data.table.transform import text_of
-
     if (by := known.units) is None:
         return None
     marks = [group_mark(row.get(by)) for row in rows]
@@ -236,9 +221,6 @@ def _of_groups(rows: Sequence[Mapping[str, Any]], known: Known, why: list[str | 
 
 def _target(cell: Any, name: str, schema: Mapping[str, Any], labels: Mapping[str, str], place: int) -> float | None:
     """Return a target as training reads it: a number, or that of its class; None for an empty cell."""
-    from trainwright.trainer.data.split_methods.rows import WHOLE
-    from trainwright.trainer.data.table.transform import encode, text_of
-
     text, names = "" if cell is None else str(cell).strip(), _classes(name, schema)
     if names is not None:
         spelt = labels.get(text, text), str(text_of(cell)), WHOLE.sub(r"\1", text)
@@ -272,8 +254,6 @@ def _classes(target: str, schema: Mapping[str, Any]) -> list[str] | None:
 
 
 def _joined(parts: Sequence[Labelled]) -> Labelled:
-    import numpy as np
-
     if not parts:
         return Labelled(np.empty((0, 0)), np.empty((0, 0)), None, np.empty(0, dtype=bool))
     left = Counter[str]()

@@ -9,8 +9,9 @@ import json
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import numpy as np
 from pydantic import Field
 
 from trainwright.tools.answers import Answer, NextCall
@@ -30,9 +31,6 @@ from trainwright.trainer.base.paths import confine
 from trainwright.trainer.data.sections import SplitSection
 from trainwright.trainer.run.artifacts import Array, FixedRows, FixedSplit, Program
 from trainwright.trainer.run.split_rows import SplitRows
-
-if TYPE_CHECKING:
-    import numpy as np
 
 SPLIT = "test"
 """Under which name the clean room gets the file's rows."""
@@ -205,8 +203,6 @@ def _evaluated(version: _Version, rows: Labelled) -> dict[str, Any]:
 
 def _written(folder: Path, name: str, values: np.ndarray[Any, Any], like: Array | None) -> Array:
     """Write an array, as a fixed one is stored: of its type, each row of its shape."""
-    import numpy as np
-
     if like is not None:
         values = values.astype(like.dtype).reshape(len(values), *like.shape[1:])
     np.save(folder / f"{name}.npy", np.ascontiguousarray(values))

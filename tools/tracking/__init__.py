@@ -3,5 +3,3 @@
 from trainwright.tools.tracking.card import RunCard, run_card
 from trainwright.tools.tracking.process import catch_up, ensure_follower, follow_asked
 from trainwright.tools.tracking.registry import TRACKERS
-
-__all__ = ["TRACKERS", "RunCard", "catch_up", "ensure_follower", "follow_asked", "run_card"]

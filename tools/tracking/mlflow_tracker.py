@@ -6,16 +6,13 @@ import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from trainwright.tools.tracking.tracker import folder_of, mlflow_uri
+from trainwright.tools.tracking.card import RunCard
+from trainwright.tools.tracking.structure import Parent
+from trainwright.tools.tracking.tracker import Row, folder_of, mlflow_uri
 from trainwright.tools.workspace import Workspace
 from trainwright.trainer.run import Event
-
-if TYPE_CHECKING:
-    from trainwright.tools.tracking.card import RunCard
-    from trainwright.tools.tracking.structure import Parent
-    from trainwright.tools.tracking.tracker import Row
 
 OF_RUN, OF_PARENT = "trainwright.run_id", "trainwright.parent_id"
 """Tags by which a run, or a parent, is found again."""

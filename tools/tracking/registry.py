@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from trainwright.tools.tracking.mlflow_tracker import MLflow
+from trainwright.tools.tracking.tracker import Tracker
 from trainwright.tools.tracking.wandb_tracker import WeightsAndBiases
-
-if TYPE_CHECKING:
-    from trainwright.tools.tracking.tracker import Tracker
 
 
 class Known(NamedTuple):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from trainwright.tools.workspace import Workspace
@@ -75,8 +76,6 @@ def _changed(session: Session, workspace: Workspace, run: Run) -> dict[str, Any]
 
 
 def _baseline_before(session: Session, run: Run) -> Run | None:
-    from sqlalchemy import select
-
     if run.source_run is not None:
         return session.get(Run, run.source_run)
     query = select(Run).where(Run.project == run.project, Run.kind == RunKind.BASELINE.value, Run.id != run.id)

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
+from trainwright.tools.tracking.card import RunCard
 from trainwright.tools.workspace import Workspace
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.data.remote.query import sqlite_url
 from trainwright.trainer.run import Event
-
-if TYPE_CHECKING:
-    from trainwright.tools.tracking.card import RunCard
 
 
 class Row(NamedTuple):

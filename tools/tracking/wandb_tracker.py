@@ -6,15 +6,12 @@ import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from trainwright.tools.tracking.tracker import folder_of
+from trainwright.tools.tracking.card import RunCard
+from trainwright.tools.tracking.tracker import Row, folder_of
 from trainwright.tools.workspace import Workspace
 from trainwright.trainer.run import Event, write_atomically
-
-if TYPE_CHECKING:
-    from trainwright.tools.tracking.card import RunCard
-    from trainwright.tools.tracking.tracker import Row
 
 KEY = "WANDB_API_KEY"
 STEP = "trainer/step"

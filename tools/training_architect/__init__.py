@@ -3,5 +3,3 @@
 from trainwright.tools.training_architect.answers import PlanAnswer
 from trainwright.tools.training_architect.architect import open_questions, plan_training, require_fitting_metric
 from trainwright.tools.training_architect.request import PlanRequest, read_request
-
-__all__ = ["PlanAnswer", "PlanRequest", "open_questions", "plan_training", "read_request", "require_fitting_metric"]

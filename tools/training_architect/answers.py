@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
@@ -15,14 +15,11 @@ from trainwright.tools.training_architect.goals import Question
 from trainwright.tools.training_architect.hardware import GIB
 from trainwright.tools.training_architect.plan import Decision, Plan, in_all
 from trainwright.tools.training_architect.planning import alternatives_of, proposed_goal
-from trainwright.tools.training_architect.request import OF_DATA, placed
+from trainwright.tools.training_architect.request import OF_DATA, PlanRequest, placed
+from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.tables import Project
 from trainwright.trainer.config import flatten, merge_changes
 from trainwright.trainer.estimation.prices import MISSING
-
-if TYPE_CHECKING:
-    from trainwright.tools.training_architect.request import PlanRequest
-    from trainwright.tools.workspace import Workspace
 
 TOOL = "plan_training"
 CENT = 0.01

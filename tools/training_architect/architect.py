@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainwright.tools.answers import NextCall
 from trainwright.tools.environments import found_environment
@@ -17,25 +17,23 @@ from trainwright.tools.projects.named_files import require_files
 from trainwright.tools.training_architect.answers import TOOL, PlanAnswer, free_name, plan_answer, questions_answer
 from trainwright.tools.training_architect.columns import require_columns
 from trainwright.tools.training_architect.documents import load_rulebook
+from trainwright.tools.training_architect.estimates import Tracer, price_of
 from trainwright.tools.training_architect.files import require_script, write_files
 from trainwright.tools.training_architect.goals import Question
 from trainwright.tools.training_architect.hardware import TABLE, named_device, probed_device
 from trainwright.tools.training_architect.inspecting import inspected, target_alone
 from trainwright.tools.training_architect.intent import with_intent
 from trainwright.tools.training_architect.places import TABLES
+from trainwright.tools.training_architect.plan import Plan
 from trainwright.tools.training_architect.planning import make_plan
 from trainwright.tools.training_architect.reading import facts_of_data, kind_of_target, read_task
 from trainwright.tools.training_architect.request import PlanRequest, read_request
-from trainwright.tools.training_architect.traced import Tracer, price_of
 from trainwright.tools.workspace import Workspace
 from trainwright.trainer.base.errors import ConfigurationError, TrainwrightError
 from trainwright.trainer.config import MergedConfig, merge_changes
 from trainwright.trainer.data.sections import targets_of
 from trainwright.trainer.losses import LOSSES
 from trainwright.trainer.metrics import BUILT_IN, Metric
-
-if TYPE_CHECKING:
-    from trainwright.tools.training_architect.plan import Plan
 
 MAX_LOOKING_SECONDS = 10.0
 """For which a project's creation waits for what its data are."""

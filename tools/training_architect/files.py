@@ -7,18 +7,16 @@ import math
 import os
 import platform
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainwright.tools.documents.rendering import Container, render, render_plain
 from trainwright.tools.launchers import jobs
 from trainwright.tools.training_architect.inspecting import answer_of, begun, stamps_of
+from trainwright.tools.training_architect.plan import Plan
+from trainwright.tools.workspace import Workspace
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.config import dump_yaml
 from trainwright.trainer.run import write_generated
-
-if TYPE_CHECKING:
-    from trainwright.tools.training_architect.plan import Plan
-    from trainwright.tools.workspace import Workspace
 
 WORKER = "trainwright.trainer.jobs.generation"
 TASKS = ("text_classification", "text_regression")

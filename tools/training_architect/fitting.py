@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from trainwright.tools.training_architect.documents import Way
 from trainwright.tools.training_architect.estimates import Estimate, less_by_quantising, memory_by_formula
 from trainwright.tools.training_architect.facts import OF_VOCABULARY
 from trainwright.tools.training_architect.hardware import GIB
@@ -13,11 +14,7 @@ from trainwright.tools.training_architect.plan import Plan
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.config import apply_changes
 
-if TYPE_CHECKING:
-    from trainwright.tools.training_architect.documents import Way
-
-    MemoryOf = Callable[[dict[str, Any]], Estimate | None]
-
+MemoryOf = Callable[[dict[str, Any]], Estimate | None]
 FITTED = ("loader.batch_size", "training.accumulation_steps", "distributed.processes", "distributed.strategy")
 QUANTISED = "model.args.quantize"
 

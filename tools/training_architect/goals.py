@@ -6,9 +6,10 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainwright.tools.training_architect.facts import OF_VOCABULARY
+from trainwright.tools.training_architect.request import PlanRequest
 from trainwright.tools.training_architect.two_classes import class_beside, turned_round
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.clean_room.names import LEVELS, WORST
@@ -17,9 +18,6 @@ from trainwright.trainer.config.goal_words import Wanted, spoken_goals
 from trainwright.trainer.config.metric_words import CLASS_METRICS, IN_UNITS, NUMBER_METRICS
 from trainwright.trainer.metrics import BUILT_IN
 from trainwright.trainer.metrics.built_in import MASKS, OF_CLASS_1, OF_GROUPS, PER_CLASS
-
-if TYPE_CHECKING:
-    from trainwright.tools.training_architect.request import PlanRequest
 
 OWN = "file.py:function"
 OWN_METRIC = f"or a function of yours: metric={OWN!r} (configs/metrics.md)"

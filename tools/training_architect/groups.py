@@ -9,7 +9,7 @@ from trainwright.tools.training_architect.columns import IDENTIFIER
 from trainwright.tools.training_architect.goals import Question
 from trainwright.tools.training_architect.request import NO_GROUP
 from trainwright.trainer.config.goal_words import any_of
-from trainwright.trainer.data.leaks.groups import NAMED
+from trainwright.trainer.data.leaks.finding import NAMED
 
 if TYPE_CHECKING:
     from trainwright.tools.training_architect.reading import Reading

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from filelock import FileLock
 
@@ -19,16 +19,14 @@ from trainwright.tools.launchers import LAUNCH, jobs
 from trainwright.tools.launchers.environment import activated, inherited_environment
 from trainwright.tools.launchers.worker_wall import walled
 from trainwright.tools.training_architect.places import TABLES
+from trainwright.tools.training_architect.request import PlanRequest
 from trainwright.tools.training_architect.series import spoken_spans
+from trainwright.tools.workspace import Workspace
 from trainwright.trainer.base.canonical import digest_json
 from trainwright.trainer.base.errors import DataError
 from trainwright.trainer.base.paths import files_under
 from trainwright.trainer.base.releases import has_torch
-
-if TYPE_CHECKING:
-    from trainwright.tools.training_architect.request import PlanRequest
-    from trainwright.tools.workspace import Workspace
-    from trainwright.trainer.run.runtime import Runtime
+from trainwright.trainer.run.runtime import Runtime
 
 WORKER = "trainwright.trainer.jobs.inspection"
 FOLDER = "plans"

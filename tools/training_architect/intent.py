@@ -5,18 +5,13 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from trainwright.tools.training_architect.hardware import accelerators
+from trainwright.tools.training_architect.request import PlanRequest
 from trainwright.tools.training_architect.series import HORIZON
 from trainwright.trainer.config.goal_words import any_of, spoken_goals
 from trainwright.trainer.config.later_words import asked_later
-from trainwright.trainer.config.number_words import AMOUNT, SPELT, WORDED, number_of
-from trainwright.trainer.config.search_words import TRIALS, asked_search
-from trainwright.trainer.config.seed_words import asked_seeds
-
-if TYPE_CHECKING:
-    from trainwright.tools.training_architect.request import PlanRequest
+from trainwright.trainer.config.search_words import AMOUNT, SPELT, TRIALS, WORDED, asked_search, asked_seeds, number_of
 
 NUMBER = rf"(?P<n>{AMOUNT}|{WORDED})"
 COUNT = rf"(?:\b(?P<count>\d+|{WORDED})\s*(?:x|\*)?\s+)?"

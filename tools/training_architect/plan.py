@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from trainwright.tools.training_architect.documents import Rulebook, Way
+from trainwright.tools.training_architect.estimates import Estimate
 from trainwright.tools.training_architect.facts import PLAN_KEYS, Facts
 from trainwright.tools.training_architect.goals import GoalReading
+from trainwright.tools.training_architect.hardware import Device
+from trainwright.tools.training_architect.request import PlanRequest
 from trainwright.tools.workspace.settings import ProjectLimits
 from trainwright.trainer.config import apply_changes
 from trainwright.trainer.estimation.duration import PROVISIONING_SECONDS, START_SECONDS
-
-if TYPE_CHECKING:
-    from trainwright.tools.training_architect.documents import Rulebook, Way
-    from trainwright.tools.training_architect.estimates import Estimate
-    from trainwright.tools.training_architect.hardware import Device
-    from trainwright.tools.training_architect.request import PlanRequest
 
 # Time of a whole project, planned backwards from what is stated: all runs that a release needs share it.
 

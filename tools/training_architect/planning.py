@@ -6,19 +6,20 @@ import math
 import re
 from collections.abc import Iterable
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from trainwright.tools.environments import Found
 from trainwright.tools.gates.folds import folds_advice
 from trainwright.tools.training_architect.asked_groups import asked_groups, shared_names
-from trainwright.tools.training_architect.documents import Rulebook, filled
+from trainwright.tools.training_architect.documents import KnownModel, Rulebook, filled
 from trainwright.tools.training_architect.estimates import step_seconds, work_by_formula
 from trainwright.tools.training_architect.facts import IN_BLOCKS, Facts
-from trainwright.tools.training_architect.fitting import FITTED, fit
+from trainwright.tools.training_architect.fitting import FITTED, MemoryOf, fit
 from trainwright.tools.training_architect.goals import default_target
 from trainwright.tools.training_architect.groups import SAMPLE
 from trainwright.tools.training_architect.hardware import Device
 from trainwright.tools.training_architect.places import TABLES
-from trainwright.tools.training_architect.plan import EVALUATED, MIN_RUNS, RUNS, Plan, allowed_of, starting
+from trainwright.tools.training_architect.plan import EVALUATED, MIN_RUNS, RUNS, Allowed, Plan, allowed_of, starting
 from trainwright.tools.training_architect.reading import (
     SHARE_OF_TRAIN,
     Reading,
@@ -33,12 +34,6 @@ from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.config.goal import MEASURED
 from trainwright.trainer.data.sections import SplitSection
 from trainwright.trainer.metrics.built_in import quantile_of
-
-if TYPE_CHECKING:
-    from trainwright.tools.environments import Found
-    from trainwright.tools.training_architect.documents import KnownModel
-    from trainwright.tools.training_architect.fitting import MemoryOf
-    from trainwright.tools.training_architect.plan import Allowed
 
 FIRST = ("loss", "plan.metric", "plan.max_length", "plan.effective_batch", "training.precision")
 EPOCHS = "training.epochs"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainwright.tools.training_architect.columns import (
     IDENTIFIER,
@@ -13,6 +13,7 @@ from trainwright.tools.training_architect.columns import (
     settle_target,
     take_target,
 )
+from trainwright.tools.training_architect.documents import Rulebook
 from trainwright.tools.training_architect.facts import IN_BLOCKS
 from trainwright.tools.training_architect.goals import (
     GoalReading,
@@ -25,14 +26,11 @@ from trainwright.tools.training_architect.groups import read_groups
 from trainwright.tools.training_architect.naive_forecasts import beside_naive
 from trainwright.tools.training_architect.places import TABLES
 from trainwright.tools.training_architect.ranking import read_ranking
+from trainwright.tools.training_architect.request import PlanRequest
 from trainwright.tools.training_architect.series import read_series
 from trainwright.tools.training_architect.several import kind_of_several, siblings_told, take_each
 from trainwright.tools.training_architect.two_classes import of_two_classes
 from trainwright.trainer.base.errors import ConfigurationError
-
-if TYPE_CHECKING:
-    from trainwright.tools.training_architect.documents import Rulebook
-    from trainwright.tools.training_architect.request import PlanRequest
 
 MASKS = re.compile(r"^(?:masks?|annotations?|segmentations?|seg|gt)(?:[_-]\w+)?$", re.IGNORECASE)
 """Names of a folder of masks."""

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainwright.tools.training_architect.columns import MAX_SHOWN
-from trainwright.tools.training_architect.goals import kind_of_sentence
+from trainwright.tools.training_architect.goals import GoalReading, kind_of_sentence
+from trainwright.tools.training_architect.request import PlanRequest
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.clean_room.names import WORST
 from trainwright.trainer.metrics import BUILT_IN as METRICS
-
-if TYPE_CHECKING:
-    from trainwright.tools.training_architect.goals import GoalReading
-    from trainwright.tools.training_architect.request import PlanRequest
 
 EACH = (
     r"\b(?:each|every one) of (?:them|those|(?:the(?:se|ir)? )?(?:{count}|targets|columns|properties|outputs))\b"

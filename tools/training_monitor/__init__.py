@@ -6,18 +6,3 @@ from trainwright.tools.training_monitor.diagnosis import Alert, diagnose
 from trainwright.tools.training_monitor.documents import DOCUMENTS, Diagnostic, diagnostics_digests, load_diagnostics
 from trainwright.tools.training_monitor.report import diagnostic_report
 from trainwright.trainer.run import Goal
-
-__all__ = [
-    "Alert",
-    "Assessment",
-    "DOCUMENTS",
-    "Diagnostic",
-    "Goal",
-    "RunComparison",
-    "assess",
-    "compare_runs",
-    "diagnose",
-    "diagnostic_report",
-    "diagnostics_digests",
-    "load_diagnostics",
-]

@@ -6,13 +6,13 @@ import json
 import math
 import statistics
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from trainwright.tools.training_monitor.chance_baseline import Beside, beside_guessing
 from trainwright.tools.training_monitor.diagnosis import Alert, diagnose_record
-from trainwright.tools.training_monitor.documents import load_diagnostics
+from trainwright.tools.training_monitor.documents import Diagnostic, load_diagnostics
 from trainwright.tools.training_monitor.few_rows import few_rows_told
-from trainwright.tools.training_monitor.outdone import outdoing, what_helps
+from trainwright.tools.training_monitor.outdone import BesideRival, outdoing, what_helps
 from trainwright.tools.training_monitor.record import (
     GRADIENT_NORM,
     TRAIN_LOSS,
@@ -26,10 +26,6 @@ from trainwright.trainer.base.records import Frozen
 from trainwright.trainer.run import RunDirectory, RunState
 from trainwright.trainer.run.conditions import Sample, mean
 from trainwright.trainer.run.specification import Goal
-
-if TYPE_CHECKING:
-    from trainwright.tools.training_monitor.documents import Diagnostic
-    from trainwright.tools.training_monitor.outdone import BesideRival
 
 Fit = Literal["good", "outdone", "guessing", "overfitting", "underfitting", "diverged", "too_short"]
 """Outdone: nothing ails its curves, and a rival on the same rows is better beyond chance."""

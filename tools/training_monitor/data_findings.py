@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from trainwright.tools.training_monitor.record import RunRecord
 from trainwright.trainer.base.errors import TrainwrightError
+from trainwright.trainer.data.validation.report import Verdict
 from trainwright.trainer.run import RunDirectory, RunKind
 from trainwright.trainer.run.conditions import Sample
 from trainwright.trainer.run.validation import Validation
-
-if TYPE_CHECKING:
-    from trainwright.tools.training_monitor.record import RunRecord
-    from trainwright.trainer.data.validation.report import Verdict
 
 MAX_NAMED = 3
 

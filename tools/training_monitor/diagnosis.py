@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import Field
 
-from trainwright.tools.training_monitor.documents import DOCUMENTS, load_diagnostics
+from trainwright.tools.training_monitor.documents import DOCUMENTS, Diagnostic, load_diagnostics
 from trainwright.tools.training_monitor.fixes import Fix, compute_fixes, directions
 from trainwright.tools.training_monitor.record import RunRecord
 from trainwright.tools.training_monitor.signals import OF_PROBES, read_signal
@@ -17,9 +17,6 @@ from trainwright.trainer.base.records import Frozen
 from trainwright.trainer.run import RunDirectory, RunKind
 from trainwright.trainer.run.conditions import Raised, Severity, raised
 from trainwright.trainer.run.layers import layers_behind
-
-if TYPE_CHECKING:
-    from trainwright.tools.training_monitor.documents import Diagnostic
 
 SEVERITIES: tuple[Severity, ...] = ("critical", "warning", "info")
 

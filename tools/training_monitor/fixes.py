@@ -6,21 +6,17 @@ import json
 import math
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import Field
 
 from trainwright.tools.training_monitor.data_findings import leaks
-from trainwright.tools.training_monitor.documents import FREE_SECTIONS
+from trainwright.tools.training_monitor.documents import FREE_SECTIONS, Change, Diagnostic, FixRule
+from trainwright.tools.training_monitor.record import RunRecord
 from trainwright.tools.training_monitor.signals import read_signal
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.base.records import Frozen
 from trainwright.trainer.config import merge_changes
-
-if TYPE_CHECKING:
-    from trainwright.tools.training_monitor.documents import Change, Diagnostic, FixRule
-    from trainwright.tools.training_monitor.record import RunRecord
-
 
 MEASURED_BY_THE_RUN = frozenset({"out_of_memory", "model_too_large"})
 """Diagnostics whose failed runs record the values that would fit."""

@@ -7,18 +7,3 @@ from trainwright.tools.training_orchestrator.resume import resume_run
 from trainwright.tools.training_orchestrator.run_view import RunView
 from trainwright.tools.training_orchestrator.views import stop_and_follow, stop_run
 from trainwright.tools.training_orchestrator.wait import refresh_run, wait_for_run
-
-__all__ = [
-    "RunView",
-    "followed_next",
-    "put_back_all",
-    "refresh_project",
-    "refresh_run",
-    "remove_abandoned",
-    "replay_run",
-    "resume_run",
-    "start_run",
-    "stop_and_follow",
-    "stop_run",
-    "wait_for_run",
-]

@@ -15,10 +15,7 @@ from sqlalchemy.orm import Session
 from trainwright.tools.gates.artifacts import publish
 from trainwright.tools.ledger.chain import broken_links
 from trainwright.tools.ledger.events import EVENTS, read_body, read_event
-from trainwright.tools.verification.ablations import verify_ablations
-from trainwright.tools.verification.answers import verify_answers
-from trainwright.tools.verification.cures import verify_cures
-from trainwright.tools.verification.diagnoses import verify_diagnoses
+from trainwright.tools.verification.diagnoses import verify_answers, verify_cures, verify_diagnoses
 from trainwright.tools.verification.evaluations import verify_evaluations
 from trainwright.tools.verification.files import verify_artifacts, verify_checkpoints, verify_runs
 from trainwright.tools.verification.findings import Case, Finding, Found, Tell, found
@@ -32,7 +29,7 @@ from trainwright.tools.verification.rows import (
     verify_times,
     verify_triggers,
 )
-from trainwright.tools.verification.searches import verify_searches
+from trainwright.tools.verification.searches import verify_ablations, verify_searches
 from trainwright.tools.verification.signatures import attestation
 from trainwright.tools.verification.verdicts import verify_verdicts
 from trainwright.tools.workspace import Workspace

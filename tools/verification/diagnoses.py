@@ -8,10 +8,15 @@ from typing import Any
 
 import trainwright
 from trainwright.tools.gates.beside_rivals import beside_rivals
+from trainwright.tools.gates.cures import CONTROL, ENDED, runs_of_cure
 from trainwright.tools.ledger.seals import changed_files
+from trainwright.tools.owner.grant import Grant
+from trainwright.tools.owner.grants import DECISION, grant_of
+from trainwright.tools.owner.requests import REQUEST, request_id
 from trainwright.tools.training_monitor import Goal, assess, diagnostics_digests
 from trainwright.tools.training_monitor.outdone import Shown
-from trainwright.tools.verification.findings import Case, Finding, Found, Where
+from trainwright.tools.training_monitor.pairs import Pair
+from trainwright.tools.verification.findings import Case, Finding, Found, Where, derived_again, found
 from trainwright.tools.verification.signatures import is_signed
 from trainwright.tools.workspace.tables import LedgerEntry
 from trainwright.trainer.base.canonical import canonical_json
@@ -115,3 +120,75 @@ class _Diagnosis:
         by = f" (recorded as made by version {_short(self.version)}, compared by {trainwright.__version__})"
         what = f"diagnosis of {_short(run_id)} (ledger {self.entry.sequence}): {what}{'' if same else by}"
         return Finding(where=where, what=f"project {self.entry.project}: {what}", counts=counts and not self.explained)
+
+
+# The owner's answers beside the requests that they answer: an answer to nothing, or to something else, was forged.
+
+Asked = tuple[str | None, Grant | None]
+
+
+def verify_answers(case: Case) -> Found:
+    """Compare every answer of the owner with the request before it: the same project, the same grant, answered once."""
+    asked: dict[str, Asked] = {}
+    answered: set[str] = set()
+    problems = []
+    for entry, body in case.everything:  # deleted projects' too: a forged grant would delete the traces of itself
+        if entry.kind == REQUEST:
+            asked[request_id(entry)] = (entry.project, grant_of(body))
+        elif entry.kind == DECISION:
+            name = str(body.get("request"))
+            problems += _difference(entry, name, asked.get(name), grant_of(body), is_second=name in answered)
+            answered.add(name)
+    return len(asked), found("ledger", problems)
+
+
+def _difference(
+    entry: LedgerEntry, name: str, asked: Asked | None, grant: Grant | None, *, is_second: bool
+) -> list[str]:
+    what = f"ledger entry {entry.sequence}: an answer of the owner"
+    if asked is None or grant is None or asked[1] is None:
+        return [f"{what} answers no request ({name[:40]})"]
+    if asked != (entry.project, grant):
+        text = (
+            f"{name} requests {asked[1]} in project {asked[0]}, and it answers for {grant} in project {entry.project}"
+        )
+        return [f"{what} answers no request: {text}"]
+    return [f"{what} is the second to {name}"] if is_second else []
+
+
+# Every ended trial of fixes, derived again from its sealed runs and compared with the ledger.
+
+
+def verify_cures(case: Case) -> Found:
+    """Evaluate the pairs of every ended trial again."""
+    begun = {body.get("cure_id"): body for _, body in case.of("cure") if body.get("fixes")}
+    ended = [(entry, body) for entry, body in case.of("cure") if body.get("state") == ENDED]
+    return derived_again(ended, "trial of fixes", partial(_differences, case, begun))
+
+
+def _differences(
+    case: Case, all_begun: dict[Any, dict[str, Any]], entry: LedgerEntry, ended: dict[str, Any]
+) -> list[str]:
+    begun = all_begun[ended["cure_id"]]
+    project = str(entry.project)
+    facts = case.project(project)
+    runs = runs_of_cure(facts, begun["cure_id"])
+    seals = {run: facts.seals[run].digests for run in runs.values()}
+    directories = {fix: case.workspace.run_directory(project, run) for fix, run in runs.items()}
+    if any(changed_files(directories[fix], seals[run], case.inspection) for fix, run in runs.items()):
+        return []  # named with the run, whose record of then is gone
+    goal = Goal.model_validate(case.goal_before(entry))
+    pair = Pair(directories[CONTROL], begun["alert"], goal)
+    fixes = {fix["id"]: fix for fix in begun["fixes"]}
+    by = "" if ended["documents"] == diagnostics_digests() else " (the diagnostic documents have changed since)"
+    found = []
+    for recorded in ended["outcomes"]:
+        fix, directory = fixes[recorded["fix"]], directories.get(recorded["fix"])
+        if pair.shown is not None and directory is None:  # a value that does not go with the others: no run was made
+            derived = {**recorded, "cured": None, "run": ""}
+        else:
+            outcome = pair.outcome(directory, fix) if pair.shown and directory else pair.not_shown(fix, begun["steps"])
+            derived = outcome.model_dump(mode="json")
+        if json.loads(canonical_json(derived)) != recorded:
+            found.append(f"{recorded['fix']} cured: recorded {recorded}, derived {derived}{by}")
+    return found

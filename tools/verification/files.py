@@ -7,6 +7,7 @@ from typing import Any
 
 from sqlalchemy import select
 
+from trainwright.tools.checkpoint_manager.retention import pruned_in_use
 from trainwright.tools.gates.artifacts import NAMING
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.releases import KEPT
@@ -160,8 +161,6 @@ def verify_checkpoints(case: Case) -> Found:
 
 def _pruned_in_use(case: Case) -> list[str]:
     """Name tombstones that pruning would not have written. A project that cannot be read is named by other parts."""
-    from trainwright.tools.checkpoint_manager.retention import pruned_in_use
-
     problems: list[str] = []
     for project in sorted({str(entry.project) for entry, _ in case.of(Pruned.name)}):
         with suppress(TrainwrightError):

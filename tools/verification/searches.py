@@ -10,10 +10,17 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
+from typing import Any
 
 from sqlalchemy import select
 
-from trainwright.tools.gates.study_check import best_value, epoch_values, further_values
+from trainwright.tools.gates.evidence import Evidence
+from trainwright.tools.gates.study_check import best_value, epoch_values, further_values, same_figures
+from trainwright.tools.hyperparameter_tuner.ablation.conduct import parameters_of
+from trainwright.tools.hyperparameter_tuner.ablation.publishing import study_seeds
+from trainwright.tools.hyperparameter_tuner.ablation.results import results_of
+from trainwright.tools.hyperparameter_tuner.ablation.section import recorded_search
 from trainwright.tools.hyperparameter_tuner.halving import PASSED, promoted, rungs
 from trainwright.tools.hyperparameter_tuner.memory_study import pruned_epoch
 from trainwright.tools.hyperparameter_tuner.suggest import made_by, suggest
@@ -28,11 +35,12 @@ from trainwright.tools.hyperparameter_tuner.trials import (
     wave_of,
 )
 from trainwright.tools.hyperparameter_tuner.warm_start import known_trials
-from trainwright.tools.verification.findings import Case, Finding, Found
-from trainwright.tools.workspace.tables import Study
+from trainwright.tools.ledger.events import AblationChanged, TrialEnded
+from trainwright.tools.verification.findings import Case, Finding, Found, derived_again
+from trainwright.tools.workspace.tables import LedgerEntry, Study
 from trainwright.trainer.base.errors import ConfigurationError, TrainwrightError
 from trainwright.trainer.base.releases import has_torch
-from trainwright.trainer.config import SearchSection, apply_changes, parse_config
+from trainwright.trainer.config import SearchSection, apply_changes, config_digest, parse_config
 
 MAX_TRIALS = 500
 """Of one study, from the first, in whole waves: a suggestion takes longer the more trials it sees."""
@@ -169,3 +177,57 @@ def _went_on(trial: TrialRecord, level: int, epoch: int) -> bool:
 
 def _until(trial: TrialRecord, epoch: int) -> TrialRecord:
     return replace(trial, intermediate={at: value for at, value in trial.intermediate.items() if at <= epoch})
+
+
+# Every completed ablation study, derived again from its sealed runs and compared with the ledger.
+
+
+def verify_ablations(case: Case) -> Found:
+    """Compare every run's line with its run, and derive seeds, effects and conclusion from the lines again."""
+    ended = [(entry, body) for entry, body in case.of(AblationChanged.name) if body.get("results")]
+    return derived_again(ended, "ablation study", partial(_of_an_ablation, case))
+
+
+def _of_an_ablation(case: Case, entry: LedgerEntry, body: dict[str, Any]) -> list[str]:
+    project = str(entry.project)
+    study = case.project(project).rows.find(Study, body["study_id"])
+    if study is None:
+        return ["nothing began it"]
+    evidence = Evidence(case.session, case.workspace, project, inspection=case.inspection)
+    search, lines = recorded_search(study.search), [TrialEnded.model_validate(line) for line in body["trials"]]
+    arms = len(search.design.arms)
+    whole = {repeats * arms for repeats in search.looks}
+    if [line.number for line in lines] != list(range(len(lines))) or len(lines) not in whole:
+        return [f"it lists {len(lines)} runs, and its design has {search.runs}"]
+    wrong = [f"run {line.number}: {what}" for line in lines if (what := _against_run(evidence, study, line))]
+    if wrong:
+        return wrong
+    seeds = study_seeds(study, search)
+    derived = results_of(evidence, search, study.objective, seeds, lines)
+    recorded = body["results"]
+    return [
+        f"its {name} is recorded otherwise than its runs give it"
+        for name in sorted(derived.keys() | recorded.keys())
+        if not same_figures(derived.get(name), recorded.get(name))
+    ]
+
+
+def _against_run(evidence: Evidence, study: Study, line: TrialEnded) -> str:
+    """Return a line's difference from its run; empty if none. A failed run claims no value."""
+    if line.parameters != parameters_of(study, recorded_search(study.search), line.number):
+        return "its configuration or seed is not the design's"
+    if line.state != COMPLETED:
+        return "" if line.value is None else "it has a value, and did not complete"
+    run = evidence.run(line.run or "")
+    if run is None or not run.is_complete:
+        return f"run {line.run} is not complete"
+    if run.differences:
+        return run.differences[0]
+    plan = run.directory.specification()
+    expected = config_digest(parse_config(apply_changes(study.base_values, line.parameters)))
+    arms = recorded_search(study.search).design.arms
+    code = arms[line.number % len(arms)].code
+    if config_digest(plan.config) != expected or plan.max_steps is not None or plan.snapshot != code:
+        return f"run {run.id} did not train its configuration"
+    best = best_value(epoch_values(run.directory, study.objective["metric"]), study.objective["direction"])
+    return "" if line.value == best else f"run {run.id} recorded other values"

@@ -2,13 +2,3 @@
 
 from trainwright.tools.versions.diff import card_of, diff_text, diff_versions
 from trainwright.tools.versions.versions import DataVersion, data_versions, version_named, version_of
-
-__all__ = [
-    "DataVersion",
-    "card_of",
-    "data_versions",
-    "diff_text",
-    "diff_versions",
-    "version_named",
-    "version_of",
-]

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainwright.tools.documents.rendering import Markdown, render
 from trainwright.tools.evaluation import Sealed
 from trainwright.tools.ledger import ProjectFacts
+from trainwright.tools.versions.versions import DataVersion
 from trainwright.tools.workspace import Workspace
 from trainwright.trainer.base.records import Frozen
 from trainwright.trainer.run.profile import ColumnProfile
 from trainwright.trainer.run.split_rows import SplitRows, rows_moved
-
-if TYPE_CHECKING:
-    from trainwright.tools.versions.versions import DataVersion
 
 MAX_SHIFTS = 20
 COUNTS = ("new", "gone", "test_in_train", "test_in_validation", "changed")

@@ -2,5 +2,3 @@
 
 from trainwright.tools.workspace.settings import RetentionPolicy, Settings
 from trainwright.tools.workspace.workspace import Workspace
-
-__all__ = ["RetentionPolicy", "Settings", "Workspace"]

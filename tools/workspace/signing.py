@@ -11,14 +11,18 @@ import binascii
 import os
 import stat
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+from cryptography.hazmat.primitives.serialization import load_pem_private_key, load_pem_public_key
 
 from trainwright.trainer.base.canonical import digest_bytes
 from trainwright.trainer.base.errors import ConfigurationError, ConflictError, NotFoundError, StorageError
-
-if TYPE_CHECKING:
-    from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 VARIABLE = "TRAINWRIGHT_SIGNING_KEY"
 SCHEME = "ed25519"
@@ -40,9 +44,6 @@ class PublicKey:
     @classmethod
     def load(cls, path: Path) -> PublicKey:
         """Read a PEM file. Raises NotFoundError, ConfigurationError."""
-        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
-        from cryptography.hazmat.primitives.serialization import load_pem_public_key
-
         try:
             key = load_pem_public_key(_read(path))
         except ValueError:
@@ -56,8 +57,6 @@ class PublicKey:
 
     def has_signed(self, message: bytes, signature: bytes) -> bool:
         """Return whether the signature is this key's, over exactly these bytes."""
-        from cryptography.exceptions import InvalidSignature
-
         try:
             self._key.verify(signature, message)
         except InvalidSignature:
@@ -91,10 +90,6 @@ class Signer:
 
     def model_key(self) -> EllipticCurvePrivateKey:
         """Return the key on P-256 that signs models, derived from the secret (HKDF-SHA256): the same every time."""
-        from cryptography.hazmat.primitives.asymmetric import ec
-        from cryptography.hazmat.primitives.hashes import SHA256
-        from cryptography.hazmat.primitives.kdf.hkdf import HKDF
-
         derived = HKDF(SHA256(), 48, salt=None, info=MODEL_PURPOSE).derive(self._key.private_bytes_raw())
         return ec.derive_private_key(int.from_bytes(derived) % (P256_ORDER - 1) + 1, ec.SECP256R1())
 
@@ -125,8 +120,6 @@ def model_public_path(path: Path) -> Path:
 
 def public_pem(key: Ed25519PrivateKey | EllipticCurvePrivateKey) -> bytes:
     """Return a key's public half as PEM."""
-    from cryptography.hazmat.primitives import serialization
-
     form = serialization.PublicFormat.SubjectPublicKeyInfo
     return key.public_key().public_bytes(serialization.Encoding.PEM, form)
 
@@ -138,9 +131,6 @@ def new_key(path: Path) -> Signer:
         ConflictError: there is a key already.
         StorageError: the folder cannot be written.
     """
-    from cryptography.hazmat.primitives import serialization
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-
     key = Ed25519PrivateKey.generate()
     secret = key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
@@ -180,9 +170,6 @@ def load_signer(workspace: Path) -> Signer | None:
     if not from_variable and not path.is_file():
         return None
     _check_place(path, workspace)
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-    from cryptography.hazmat.primitives.serialization import load_pem_private_key
-
     try:
         key = load_pem_private_key(_read(path), password=None)
     except (ValueError, TypeError):

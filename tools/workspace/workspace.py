@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sqlalchemy import create_engine, event
 from sqlalchemy.exc import DatabaseError, OperationalError
@@ -19,12 +19,10 @@ from trainwright.tools.workspace.open_checks import copy_database, is_archived, 
 from trainwright.tools.workspace.query_cache import AFTER_COMMIT, BEFORE_COMMIT, OPENED_BY, READ_ONLY, Kept
 from trainwright.tools.workspace.schema_version import make_if_missing
 from trainwright.tools.workspace.settings import Settings
+from trainwright.tools.workspace.signing import Signer
 from trainwright.trainer.base.errors import ConfigurationError, IntegrityError, StorageError
 from trainwright.trainer.data.remote.query import sqlite_url
 from trainwright.trainer.run import RunDirectory
-
-if TYPE_CHECKING:
-    from trainwright.tools.workspace.signing import Signer
 
 DATABASE = "workspace.sqlite"
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")

@@ -80,7 +80,7 @@ def keep_outputs(model: nn.Module) -> None:
 def require_compiler(device: torch.device) -> None:
     """Raise ConfigurationError when torch.compile cannot work here."""
     if device.type == "cuda":
-        missing = None if _has_triton() else "the package triton"
+        missing = None if importlib.util.find_spec("triton") is not None else "the package triton"
     else:
         compilers = (os.environ.get("CXX"), "g++", "clang++")
         missing = None if any(shutil.which(name) for name in compilers if name) else "a C++ compiler (g++ or clang++)"
@@ -90,12 +90,6 @@ def require_compiler(device: torch.device) -> None:
             remedy="Install it, or set training.compile to null.",
             document="configs/performance.md",
         )
-
-
-def _has_triton() -> bool:
-    import importlib.util
-
-    return importlib.util.find_spec("triton") is not None
 
 
 COMPILER = "torch._dynamo"

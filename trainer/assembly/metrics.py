@@ -14,6 +14,7 @@ from trainwright.trainer.data.splits import Splits
 from trainwright.trainer.data.text.token_labels import is_iob2
 from trainwright.trainer.losses import LOSSES
 from trainwright.trainer.metrics import BUILT_IN, Metric
+from trainwright.trainer.models.adapters.prompted import Prompted
 from trainwright.trainer.objectives.objective import Work
 from trainwright.trainer.user_code.entries import (
     call_entry,
@@ -102,8 +103,6 @@ def check_metrics(work: Work) -> None:
 
 
 def _writes_nothing(metric: Metric, model: nn.Module) -> ConfigurationError:
-    from trainwright.trainer.models.adapters.prompted import Prompted
-
     if isinstance(model, Prompted) and hasattr(model.inner.get_base_model(), "generate"):
         return ConfigurationError(
             f"Metric {metric.name} compares texts that a model writes, and behind the learned vectors of `adapter` "

@@ -221,8 +221,6 @@ def files_under(code_root: Path, limit: int = 2000) -> list[str]:
 
 
 def _walk(root: Path) -> Iterable[tuple[Path, list[str], list[str]]]:
-    import os
-
     for folder, folders, names in os.walk(root):
         yield Path(folder), folders, names
 

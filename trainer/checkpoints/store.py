@@ -8,7 +8,9 @@ import secrets
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from torch import Tensor
 
 from trainwright.trainer.base.canonical import digest_file
 from trainwright.trainer.base.errors import IntegrityError, StorageError
@@ -26,9 +28,6 @@ from trainwright.trainer.checkpoints.index import (
     write_index,
 )
 from trainwright.trainer.run import RunDirectory
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 TEMPORARY = ".writing-"
 

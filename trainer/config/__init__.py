@@ -12,19 +12,3 @@ from trainwright.trainer.config.plain_values import (
 )
 from trainwright.trainer.config.schema import TrainingConfig
 from trainwright.trainer.config.search import Range, SearchSection
-
-__all__ = [
-    "apply_changes",
-    "config_digest",
-    "dump_yaml",
-    "flatten",
-    "leaves",
-    "load_yaml",
-    "parse_config",
-    "merge_changes",
-    "split_key",
-    "Range",
-    "SearchSection",
-    "MergedConfig",
-    "TrainingConfig",
-]

@@ -9,17 +9,17 @@ import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import psutil
 import torch
 from torch import Tensor, nn
 
+from trainwright.trainer.base import seeding
 from trainwright.trainer.base.errors import OutOfMemoryError
 from trainwright.trainer.base.failures import known_failure
-
-if TYPE_CHECKING:
-    from trainwright.trainer.engine.session import Session
+from trainwright.trainer.data.tensors import to_device
+from trainwright.trainer.engine.session import Session
 
 SHARE = 0.75
 """Of the free memory that a plan may count on: allocators round up, and kernels need room to work."""
@@ -155,9 +155,6 @@ def _bytes(tensors: Sequence[Tensor]) -> int:
 
 def _kept_bytes(session: Session, count: int) -> int:
     """Return the bytes that the backward pass of one batch needs, the parameters aside."""
-    from trainwright.trainer.base import seeding
-    from trainwright.trainer.data.tensors import to_device
-
     kept: dict[int, int] = {}
     own = {parameter.untyped_storage().data_ptr() for parameter in session.model.parameters()}
 

@@ -11,9 +11,9 @@ import json
 from dataclasses import replace
 from math import ceil
 from pathlib import Path
-from typing import Any
 
-from torch import nn
+from torch import Tensor, nn
+from torch.utils._pytree import tree_leaves
 
 from trainwright.trainer.config import TrainingConfig
 from trainwright.trainer.data.loader import BatchLoader
@@ -75,7 +75,7 @@ def _memory(traced: Traced, device_kind: str) -> MemoryEstimate:
         state_bytes=traced.state_bytes,
         largest_layer_bytes=largest_layer(model),
         batch_size=_own_rows(session.train_loader),
-        batch_shapes=_shapes(traced.batch),
+        batch_shapes=[list(leaf.shape) for leaf in tree_leaves(traced.batch) if isinstance(leaf, Tensor)][:8],
         peak_phase=traced.tracker.peak_phase,
         error_percent=float(json.loads(MEASURED.read_bytes())["worst_percent"]),
         notes=sorted(traced.tracker.assumed),
@@ -101,13 +101,6 @@ def _own_rows(loader: BatchLoader) -> int | None:
     """Return the rows of a batch that the first process takes."""
     size = loader.batch_size
     return size if size is None or loader.share is None else len(range(*loader.share.rows(size).indices(size)))
-
-
-def _shapes(batch: Any) -> list[list[int]]:
-    from torch import Tensor
-    from torch.utils._pytree import tree_leaves
-
-    return [list(leaf.shape) for leaf in tree_leaves(batch) if isinstance(leaf, Tensor)][:8]
 
 
 def _strategy(config: TrainingConfig) -> str:

@@ -34,8 +34,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 from torch.utils.flop_counter import flop_registry
 
-from trainwright.trainer.estimation.gpu_kernels import Workspaces, gpu_attention
-from trainwright.trainer.estimation.workspace import workspace
+from trainwright.trainer.estimation.workspace import Workspaces, gpu_attention, workspace
 
 UNTRACEABLE = (DataDependentOutputException, DynamicOutputShapeException, UnsupportedFakeTensorException)
 """What a step raises that depends on values which no fake tensor has."""

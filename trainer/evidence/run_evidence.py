@@ -19,6 +19,7 @@ from trainwright.trainer.base.paths import own_name
 from trainwright.trainer.config import TrainingConfig
 from trainwright.trainer.config.distributed import deepspeed_configuration
 from trainwright.trainer.data.fingerprint import weights_digest
+from trainwright.trainer.data.first_look import first_sample
 from trainwright.trainer.data.sections import SplitSection
 from trainwright.trainer.engine.session import Session
 from trainwright.trainer.run import RunSpecification
@@ -58,7 +59,7 @@ def resolved_evidence(session: Session) -> Resolved:
         objective=_objective_of(session),
         objective_rests_on=session.auxiliary.record,
         judged_by="validation_step" if session.work.validation_step else "step" if session.work.step else None,
-        inputs="keywords" if _by_keywords(sample) else "positional",
+        inputs="keywords" if isinstance(first_sample(sample), Mapping) else "positional",
         told=notes_on_model(session.work) + _threads(session),
         parameters=sum(size for size, _ in sizes),
         trainable_parameters=sum(size for size, trainable in sizes if trainable),
@@ -282,14 +283,6 @@ def peak_memory_bytes(device: torch.device) -> int:
         return int(torch.cuda.max_memory_allocated(device))
     unit = 1 if sys.platform == "darwin" else 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
-
-
-def _by_keywords(samples: Any) -> bool:
-    from collections.abc import Mapping
-
-    from trainwright.trainer.data.first_look import first_sample
-
-    return isinstance(first_sample(samples), Mapping)
 
 
 def _is_set(dumped: dict[str, Any], key: str) -> bool:

@@ -11,27 +11,26 @@ import traceback
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trainwright.trainer.base.errors import DataError, TrainwrightError
 from trainwright.trainer.base.paths import confine
 from trainwright.trainer.config import TrainingConfig, flatten
 from trainwright.trainer.data.sources import SOURCES, scan_source
 from trainwright.trainer.data.tensors import known_targets
-from trainwright.trainer.data.validation.check import CONTENT, Context
 from trainwright.trainer.data.validation.expectations import (
     DOCUMENT,
     Expectations,
     expectations_path,
     read_expectations,
 )
-from trainwright.trainer.data.validation.frames import reference_of, sampled, scanned
 from trainwright.trainer.data.validation.report import NotChecked, Report
-from trainwright.trainer.data.validation.validate import validate
-from trainwright.trainer.data.validation.values import kind_of
 from trainwright.trainer.run import RunKind, RunSpecification
 from trainwright.trainer.run.validation import Validation
 from trainwright.trainer.user_code.guard import user_code
+
+if TYPE_CHECKING:
+    from trainwright.trainer.data.validation.check import Context
 
 MAX_NAMED = 3
 STREAMS = "streams, batches and samples of unlike shapes are checked while they are trained on, not before"
@@ -47,6 +46,10 @@ def validation_of(config: TrainingConfig, code_root: Path, samples: dict[str, An
     Raises:
         ConfigurationError: the expectations cannot be read.
     """
+    from trainwright.trainer.data.validation.validate import (
+        validate,  # polars: most runs train on what planning validated
+    )
+
     expectations = read_expectations(config.data.expectations if config.data else None, code_root)
     try:
         context = context_of(config, code_root, expectations, samples, seed)
@@ -103,6 +106,10 @@ def context_of(
     config: TrainingConfig, code_root: Path, expectations: Expectations, samples: dict[str, Any], seed: int
 ) -> Context | None:
     """Return what the families look at: a source's own rows, else a sample of the samples; None where neither is."""
+    from trainwright.trainer.data.validation.check import CONTENT, Context
+    from trainwright.trainer.data.validation.frames import reference_of, sampled, scanned
+    from trainwright.trainer.data.validation.values import kind_of
+
     section = config.data
     if section is not None and section.use in SOURCES:
         frame = scan_source(section.use, section.args, code_root)

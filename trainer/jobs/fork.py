@@ -22,7 +22,7 @@ import psutil
 
 from trainwright.trainer.base import seeding
 from trainwright.trainer.engine.session import Session
-from trainwright.trainer.jobs.ranks import die_with
+from trainwright.trainer.jobs.ranks import SilentRun, die_with
 from trainwright.trainer.run import RunDirectory, RunSpecification
 from trainwright.trainer.supervision.stop import Abandoned, StopRequest
 from trainwright.trainer.user_code import guard
@@ -40,7 +40,6 @@ Say = Callable[[dict[str, Any]], None]
 def assembled_anew(run: RunDirectory, specification: RunSpecification) -> Session:
     """Return the session that a process of its own makes of a run; it records nothing. Raises what assembling does."""
     from trainwright.trainer.assembly.assemble import assemble
-    from trainwright.trainer.jobs.ranks import SilentRun
     from trainwright.trainer.reproducibility import determinism
     from trainwright.trainer.user_code import import_record, write_guard
 

@@ -14,7 +14,10 @@ from typing import Any
 
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.config import TrainingConfig, parse_config
+from trainwright.trainer.data.sources import open_source
+from trainwright.trainer.data.sources.tables import Texts
 from trainwright.trainer.jobs.answering import answer
+from trainwright.trainer.losses import built_in_loss
 
 PACKAGES = ("torch", "transformers", "accelerate", "peft", "numpy", "pyarrow", "safetensors", "bitsandbytes")
 OF_A_GPU = ("bf16", "fp16", "tf32")
@@ -66,9 +69,7 @@ def _divided(config: TrainingConfig, root: Path) -> dict[str, Any]:
 
     from trainwright.trainer.assembly.target import wanted_target
     from trainwright.trainer.data.fingerprint import sample_digest
-    from trainwright.trainer.data.sources import open_source
     from trainwright.trainer.data.sources.reading import Reading
-    from trainwright.trainer.data.sources.tables import Texts
     from trainwright.trainer.data.sources.targets import read_targets
     from trainwright.trainer.data.splits import split_indices
 
@@ -82,8 +83,6 @@ def _divided(config: TrainingConfig, root: Path) -> dict[str, Any]:
     rows = split_indices(digests, None if names is None else targets, config.data.split)
     weights = None
     if config.loss == "class_balanced" and names is not None:
-        from trainwright.trainer.losses import built_in_loss
-
         counts = torch.bincount(torch.from_numpy(targets[rows["train"]]), minlength=len(names))
         measure = built_in_loss("class_balanced", {}).measure
         fitted = measure(counts) if measure is not None else None

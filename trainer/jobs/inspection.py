@@ -10,19 +10,31 @@ from __future__ import annotations
 import importlib.util
 import itertools
 import json
+import os
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+import polars as pl
+import psutil
+import torch
 
 from trainwright.trainer.base.paths import confine_folder
-from trainwright.trainer.data.sources import SOURCES
+from trainwright.trainer.data.sections import SplitSection, targets_of
+from trainwright.trainer.data.sources import SOURCES, load_source, open_source, scan_source
+from trainwright.trainer.data.sources.images import Images
+from trainwright.trainer.data.sources.row_files import RowFiles
+from trainwright.trainer.data.splits import Splits
+from trainwright.trainer.data.table.infer import infer_target
+from trainwright.trainer.data.table.schema import ROWS
+from trainwright.trainer.data.table.transform import MISSING, number
+from trainwright.trainer.estimation.processor import this_machine
 from trainwright.trainer.jobs.answering import answer
 from trainwright.trainer.jobs.inspected_model import inspected_model, tokenizer_of
 from trainwright.trainer.jobs.row_forms import facts_of, form_of, text_of
-
-if TYPE_CHECKING:
-    import polars as pl
+from trainwright.trainer.jobs.table_times import times_of
 
 MAX_COLUMNS = 60
 MAX_READ = 20_000
@@ -55,27 +67,16 @@ def _inspected(order: dict[str, Any]) -> dict[str, Any]:
     if data is not None:
         ours = "bytes" if (model or {}).get("use", "transformers") != "transformers" else None
         found["data"] = _data(data, root, tokenizer_of(model, root) or ours, task)
-        task = task or _form_task(found["data"], data["use"])
+        task = task or str((found["data"].get("form") or {"use": data["use"]})["use"])
     if model is not None:
         found["model"] = inspected_model(model, root, task)
     return found | {"machine": _machine(), "at": time.time()}
 
 
-def _form_task(found: dict[str, Any], use: str) -> str | None:
-    return str((found.get("form") or {"use": use})["use"])
-
-
 def _machine() -> dict[str, Any]:
-    import os
-
-    import psutil
-    import torch
-
-    from trainwright.trainer.estimation.processor import this_machine
-
     gpus = []
-    for number in range(torch.cuda.device_count()):
-        seen = torch.cuda.get_device_properties(number)
+    for device in range(torch.cuda.device_count()):
+        seen = torch.cuda.get_device_properties(device)
         gpus.append({"name": seen.name, "memory_bytes": seen.total_memory, "capability": [seen.major, seen.minor]})
     found = {
         "cores": os.cpu_count(), "ram_bytes": psutil.virtual_memory().total, "gpus": gpus,
@@ -85,11 +86,6 @@ def _machine() -> dict[str, Any]:
 
 
 def _data(data: dict[str, Any], root: Path, tokenizer: str | None, task: str | None) -> dict[str, Any]:
-    from trainwright.trainer.data.sections import SplitSection
-    from trainwright.trainer.data.sources import load_source, open_source, scan_source
-    from trainwright.trainer.data.sources.images import Images
-    from trainwright.trainer.data.sources.row_files import RowFiles
-
     use, args = data["use"], dict(data.get("args") or {})
     if use != "chat" and issubclass(SOURCES[use], RowFiles):
         source = open_source(use, args)
@@ -122,9 +118,6 @@ def _data(data: dict[str, Any], root: Path, tokenizer: str | None, task: str | N
 
 def _target(data: dict[str, Any], root: Path) -> dict[str, Any]:
     """Return the column that is predicted, or the classes of a source without columns; of tables within a second."""
-    from trainwright.trainer.data.sections import SplitSection, targets_of
-    from trainwright.trainer.data.sources import load_source, scan_source
-
     use, args = data["use"], dict(data.get("args") or {})
     targets, frame = targets_of(args), scan_source(use, args, root)
     if frame is None:
@@ -165,10 +158,6 @@ def _formed(form: dict[str, Any], rows: list[dict[str, Any]], root: Path, tokeni
 
 def _of_samples(loaded: Any) -> dict[str, Any]:
     """Return rows and classes of a source without a table of rows."""
-    import numpy as np
-
-    from trainwright.trainer.data.splits import Splits
-
     if isinstance(loaded, Splits):
         return {"rows": sum(len(samples) for samples in loaded.samples.values()), "columns": []}
     targets = np.asarray(loaded.samples.targets()) if hasattr(loaded.samples, "targets") else None
@@ -185,10 +174,6 @@ def _of_samples(loaded: Any) -> dict[str, Any]:
 def _of_frame(
     frame: pl.LazyFrame, text: str | None, target: str | None, *, is_table: bool, named: dict[str, Any] | None = None
 ) -> dict[str, Any]:
-    import polars as pl
-
-    from trainwright.trainer.jobs.table_times import times_of
-
     rows = int(frame.select(pl.len()).collect(engine="streaming").item())
     step = max(rows // MAX_READ, 1)
     sample = frame.gather_every(step).head(MAX_READ).collect(engine="streaming")
@@ -212,8 +197,6 @@ def _of_frame(
 
 def _column(values: pl.Series) -> dict[str, Any]:
     """Return a column's name, kind (number, category, text, other), different values and words a cell."""
-    import polars as pl
-
     filled = values.drop_nulls()
     try:
         different = int(filled.n_unique())
@@ -239,12 +222,6 @@ def _numbers(filled: pl.Series, different: int) -> pl.Series | None:
 
     A word among few numbers makes them classes, as the trainer reads them (data/sources/targets.py).
     """
-    import polars as pl
-
-    from trainwright.trainer.data.table.infer import infer_target
-    from trainwright.trainer.data.table.schema import ROWS
-    from trainwright.trainer.data.table.transform import MISSING, number
-
     if filled.dtype.is_numeric():
         numbers = filled.cast(pl.Float64)
         return numbers.filter(numbers.is_finite())
@@ -265,8 +242,6 @@ def _numbers(filled: pl.Series, different: int) -> pl.Series | None:
 
 def _spread(values: Any) -> dict[str, float]:
     """Return the spread of numbers, and what guessing one number for all rows is off by: of each measure, the best."""
-    import numpy as np
-
     median = float(np.median(values))
     found = {
         "least": values.min(), "most": values.max(), "median": median, "deviation": values.std(),
@@ -294,8 +269,6 @@ def _tells(sample: pl.DataFrame, columns: list[dict[str, Any]]) -> dict[str, lis
 
 def _classes(frame: pl.LazyFrame, column: str) -> dict[str, Any]:
     """Return the rows of each class, the most frequent first."""
-    import polars as pl
-
     counted = (
         frame.select(pl.col(column).cast(pl.String).alias("class"))
         .drop_nulls()
@@ -310,16 +283,12 @@ def _classes(frame: pl.LazyFrame, column: str) -> dict[str, Any]:
 
 def _texts(frame: pl.LazyFrame, column: str, rows: int) -> list[str]:
     """Return texts of a column, evenly spread."""
-    import polars as pl
-
     texts = frame.select(pl.col(column).cast(pl.String)).gather_every(max(rows // MAX_TOKENIZED, 1))
     return [text or "" for text in texts.head(MAX_TOKENIZED).collect(engine="streaming").to_series().to_list()]
 
 
 def _tokens(cells: list[str], root: Path, tokenizer: str | None) -> dict[str, Any]:
     """Return how many tokens the texts have: counted by the tokenizer where there is one, else from characters."""
-    import numpy as np
-
     if tokenizer in {None, "bytes", "characters"}:
         a_token = CHARACTERS_A_TOKEN if tokenizer is None else 1.0
         lengths = np.array([len(text) / a_token + 2 for text in cells])

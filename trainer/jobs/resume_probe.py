@@ -15,11 +15,15 @@ from trainwright.trainer.checkpoints.index import checkpoint_name
 from trainwright.trainer.checkpoints.store import DirectoryStore, newest_whole
 from trainwright.trainer.config import TrainingConfig
 from trainwright.trainer.data.own_samples import notes_on_draws
+from trainwright.trainer.engine.loop import take_step
 from trainwright.trainer.engine.observers.commitments import state_digest
 from trainwright.trainer.engine.session import Session
 from trainwright.trainer.jobs import data_probe
 from trainwright.trainer.jobs.fork import MAX_STATE_BYTES, Fork, Say, assembled_anew
+from trainwright.trainer.jobs.probe.rates import endless
+from trainwright.trainer.reproducibility import determinism
 from trainwright.trainer.run import RunDirectory, RunKind, RunSpecification
+from trainwright.trainer.strategies import share
 
 STEPS = 3
 NOT_SAVED = (
@@ -116,9 +120,6 @@ def _load(session: Session) -> None:
 
 def _steps(session: Session) -> dict[str, Any]:
     """Take some steps, recorded nowhere; return their losses, digits and all, and the digest of the state."""
-    from trainwright.trainer.engine.loop import take_step
-    from trainwright.trainer.jobs.probe.rates import endless
-
     session.step_bound = None
     session.model.train()
     losses = [repr(float(take_step(session, group).loss)) for group in endless(session, STEPS)]
@@ -127,9 +128,6 @@ def _steps(session: Session) -> dict[str, Any]:
 
 def _resumed(run: RunDirectory, specification: RunSpecification, say: Say) -> None:
     """Be the fresh process: assemble, load the newest checkpoint, take the steps, and answer."""
-    from trainwright.trainer.reproducibility import determinism
-    from trainwright.trainer.strategies import share
-
     try:
         session = assembled_anew(run, specification)
         determinism.apply_settings(specification.config.reproducibility, specification.exemptions)

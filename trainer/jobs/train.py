@@ -28,6 +28,7 @@ from trainwright.trainer.evidence.environment import code_evidence, environment_
 from trainwright.trainer.evidence.fixed_rows import require_same_samples
 from trainwright.trainer.evidence.looked_at import looked_at_evidence
 from trainwright.trainer.evidence.origin import origin_evidence
+from trainwright.trainer.evidence.rivals import rivals_evidence
 from trainwright.trainer.evidence.run_evidence import (
     check_expected,
     expected_environment,
@@ -138,8 +139,6 @@ def _conclude(run: RunDirectory, ordered: RunSpecification, session: Session, he
         heartbeat.stage("exporting the program")
         run.write_evidence(export_program(session))
     if ordered.kind is RunKind.BASELINE:
-        from trainwright.trainer.evidence.rivals import rivals_evidence
-
         heartbeat.stage("fitting a rival")
         if (rivals := rivals_evidence(session.work.splits, session.config, run.artifacts)) is not None:
             run.write_evidence(rivals)

@@ -14,19 +14,3 @@ from trainwright.trainer.metrics.evaluate import (
     require_own_names,
     require_unmeasured,
 )
-
-__all__ = [
-    "BUILT_IN",
-    "Metric",
-    "built_in_metric",
-    "built_in_of",
-    "evaluate",
-    "evaluate_loss",
-    "evaluate_sums",
-    "fold",
-    "near_metrics",
-    "problems",
-    "problems_of_sums",
-    "require_own_names",
-    "require_unmeasured",
-]

@@ -23,6 +23,7 @@ from trainwright.trainer.base.canonical import digest_file
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.base.paths import confine, own_name
 from trainwright.trainer.base.section import Entry
+from trainwright.trainer.data.fingerprint import weights_digest
 from trainwright.trainer.data.tensors import IGNORED
 from trainwright.trainer.objectives.batches import captured, require_module
 from trainwright.trainer.objectives.objective import Auxiliary, Built, Objective, Outcome, Setup
@@ -53,8 +54,6 @@ def load_teacher(section: TeacherSection, code_root: Path, make: Callable[[Entry
     Raises:
         ConfigurationError: no such file, outside the code root, no safetensors, or weights of another network.
     """
-    from trainwright.trainer.data.fingerprint import weights_digest
-
     file = _weights_file(section.weights, code_root) if section.weights is not None else None
     entry = Entry(use=section.use, args=section.args) if section.use is not None else _entry_beside(file)
     with seeding.preserved():

@@ -5,22 +5,3 @@ from trainwright.trainer.run.key import RunKey
 from trainwright.trainer.run.metrics import MetricStore
 from trainwright.trainer.run.specification import Goal, Limits, RunKind, RunSpecification
 from trainwright.trainer.run.status import RUNG, Event, Failure, ProcessIdentity, RunState, RunStatus
-
-__all__ = [
-    "Event",
-    "Failure",
-    "Goal",
-    "Limits",
-    "MetricStore",
-    "ProcessIdentity",
-    "RunDirectory",
-    "RunKey",
-    "RunKind",
-    "RunSpecification",
-    "RUNG",
-    "RunState",
-    "RunStatus",
-    "write_atomically",
-    "write_generated",
-    "write_report",
-]

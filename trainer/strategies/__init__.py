@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
+from torch.distributed import fsdp
 
 from trainwright.trainer.base import releases
 from trainwright.trainer.config import TrainingConfig
 from trainwright.trainer.engine.session import Session
 from trainwright.trainer.objectives.objective import Work
 from trainwright.trainer.strategies.group import present
-
-if TYPE_CHECKING:
-    from trainwright.trainer.strategies.parallel import Shared
+from trainwright.trainer.strategies.parallel import Shared
 
 
 def share(session: Session) -> None:
@@ -45,8 +42,6 @@ def divide_model(work: Work, config: TrainingConfig, device: torch.device) -> No
 
 def require_fsdp2() -> None:
     """Refuse a release of torch that has no FSDP2, or can only average gradients. Raises ConfigurationError."""
-    from torch.distributed import fsdp
-
     if not hasattr(getattr(fsdp, "FSDPModule", None), "set_gradient_divide_factor"):
         raise releases.needed("distributed.strategy fsdp2", releases.FSDP2, "Set distributed.strategy ddp")
 

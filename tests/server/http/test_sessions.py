@@ -3,8 +3,8 @@
 import pytest
 from tests.server.http.conftest import serving
 
+from trainwright.server.http import limits as limit
 from trainwright.server.http import serving as server
-from trainwright.server.http import sessions as limit
 from trainwright.server.http.limits import Limits
 from trainwright.server.http.tokens import Holder, Tokens
 

@@ -21,8 +21,8 @@ from trainwright.tools.costs import estimate_cost, estimating, pricing, read_cos
 from trainwright.tools.costs.estimating import EXAMPLE, owner_limit
 from trainwright.tools.costs.pricing import device_of_row
 from trainwright.tools.costs.scaling import Interval
+from trainwright.tools.training_architect.estimates import DEFAULTS
 from trainwright.tools.training_architect.hardware import Device, named_device
-from trainwright.tools.training_architect.traced import DEFAULTS
 from trainwright.tools.workspace import Workspace
 from trainwright.trainer.base.errors import ConfigurationError, ConflictError, NotFoundError
 from trainwright.trainer.config import TrainingConfig

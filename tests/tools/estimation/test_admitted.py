@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from trainwright.tools.training_architect.estimates import Tracer
 from trainwright.tools.training_architect.hardware import Device
-from trainwright.tools.training_architect.traced import Tracer
 from trainwright.tools.workspace import Workspace
 
 pytestmark = pytest.mark.requirement("GATE-4")

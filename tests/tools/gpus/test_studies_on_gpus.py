@@ -11,8 +11,8 @@ import pytest
 from trainwright.tools import ledger
 from trainwright.tools.gpus.assign import Claim, claims_of
 from trainwright.tools.hyperparameter_tuner import start_study, stop_study, study_status
-from trainwright.tools.hyperparameter_tuner.earlier_runs import earlier_runs
 from trainwright.tools.hyperparameter_tuner.room_notes import need_of
+from trainwright.tools.hyperparameter_tuner.start_points import earlier_runs
 from trainwright.tools.hyperparameter_tuner.trials import trials_of
 from trainwright.tools.verification import verify_workspace
 from trainwright.tools.workspace import Workspace

@@ -17,8 +17,8 @@ from trainwright.tools.gates.improvement import confirmation_seeds
 from trainwright.tools.hyperparameter_tuner import StudyView, start_study, stop_study, study_status
 from trainwright.tools.hyperparameter_tuner.trials import COMPLETED, FAILED, RUNNING, trials_of
 from trainwright.tools.verification import verify_workspace
-from trainwright.tools.verification.ablations import verify_ablations
 from trainwright.tools.verification.findings import Case
+from trainwright.tools.verification.searches import verify_ablations
 from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.records import latest_config, runs_of
 from trainwright.trainer.config import config_digest, parse_config

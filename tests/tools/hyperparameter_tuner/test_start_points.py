@@ -14,7 +14,7 @@ from tests.worlds.scripted import Scripted
 
 from trainwright.tools.hyperparameter_tuner import start_study, stop_study, study_status
 from trainwright.tools.hyperparameter_tuner.conductor import next_wave
-from trainwright.tools.hyperparameter_tuner.earlier_runs import better_before
+from trainwright.tools.hyperparameter_tuner.start_points import better_before
 from trainwright.tools.hyperparameter_tuner.suggest import suggest
 from trainwright.tools.hyperparameter_tuner.trials import TrialRecord, trials_of
 from trainwright.tools.hyperparameter_tuner.warm_start import known_trials

@@ -6,10 +6,10 @@ import re
 
 import pytest
 
+from trainwright.tools.training_architect.estimates import price_of
 from trainwright.tools.training_architect.hardware import accelerators, named_device, probed_device
 from trainwright.tools.training_architect.intent import SEARCHED, with_intent
 from trainwright.tools.training_architect.request import read_request
-from trainwright.tools.training_architect.traced import price_of
 from trainwright.tools.workspace import Workspace
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.config.goal_words import spoken_goals

@@ -9,7 +9,7 @@ import pytest
 from trainwright.tools.training_monitor import Goal, assess
 from trainwright.tools.training_monitor.assessment import fit_in_words
 from trainwright.tools.training_monitor.outdone import ALIKE, BETTER, WORSE, BesideRival, Shown
-from trainwright.tools.training_monitor.run_summary import glance
+from trainwright.tools.training_monitor.report import glance
 from trainwright.trainer.run import Failure, RunState
 
 GOAL = Goal(metric="accuracy", direction="maximize", target=0.95)

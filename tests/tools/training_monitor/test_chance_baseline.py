@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from trainwright.tools.training_monitor import Goal, assess, diagnose
-from trainwright.tools.training_monitor.run_summary import glance
+from trainwright.tools.training_monitor.report import glance
 from trainwright.trainer.run.evidence import Data, Resolved, Split
 from trainwright.trainer.run.looked_at import LookedAt, SplitLook
 

@@ -11,7 +11,7 @@ from trainwright.tools.gates.overlay import is_allowed
 from trainwright.tools.training_monitor import Alert, assess, diagnose
 from trainwright.tools.training_monitor.assessment import fit_in_words
 from trainwright.tools.training_monitor.diagnosis import in_one_direction
-from trainwright.tools.training_monitor.run_summary import glance
+from trainwright.tools.training_monitor.report import glance
 from trainwright.trainer.jobs.evaluation.outputs import Outputs
 from trainwright.trainer.jobs.evaluation.record import ranges_of
 from trainwright.trainer.run import Goal, RunDirectory, RunKind, RunState, RunStatus

@@ -10,7 +10,7 @@ import pytest
 from trainwright.tools.training_monitor import Goal
 from trainwright.tools.training_monitor.curve_summary import curve_summaries, fitted_line, spikes
 from trainwright.tools.training_monitor.record import RunRecord
-from trainwright.tools.training_monitor.run_summary import glance
+from trainwright.tools.training_monitor.report import glance
 from trainwright.trainer.run import Failure, RunState
 
 GOAL = Goal(metric="accuracy", direction="maximize", target=0.95)

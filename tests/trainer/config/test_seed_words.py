@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from trainwright.trainer.config.seed_words import asked_seeds
+from trainwright.trainer.config.search_words import asked_seeds
 
 pytestmark = pytest.mark.requirement("REPRO-5")
 

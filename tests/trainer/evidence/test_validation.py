@@ -17,7 +17,8 @@ from trainwright.trainer.config import config_digest, parse_config
 from trainwright.trainer.data.assemble import from_loaded
 from trainwright.trainer.data.sources import load_source
 from trainwright.trainer.data.tensors import TensorSamples
-from trainwright.trainer.data.validation import CHECKS, Check, Context, Family
+from trainwright.trainer.data.validation.check import Check, Context, Family
+from trainwright.trainer.data.validation.families import CHECKS
 from trainwright.trainer.evidence.validation import validated, validation_of
 from trainwright.trainer.run import RunKind, RunSpecification
 from trainwright.trainer.run.validation import Validation

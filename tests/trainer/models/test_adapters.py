@@ -14,8 +14,7 @@ from tests.variants import variants
 from trainwright.trainer.base import releases
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.models.adapters import ADAPTERS
-from trainwright.trainer.models.adapters.merging import merged
-from trainwright.trainer.models.adapters.saved import load_adapter, write_adapter
+from trainwright.trainer.models.adapters.saved import load_adapter, merged, write_adapter
 from trainwright.trainer.objectives.supervised import plain_output
 
 pytestmark = [

@@ -11,15 +11,3 @@ from trainwright.tools.gates.checks import (
     planning,
     validation,
 )
-
-__all__ = [
-    "baseline",
-    "diagnostics",
-    "evaluation",
-    "finalization",
-    "independent",
-    "optimization",
-    "planned",
-    "planning",
-    "validation",
-]

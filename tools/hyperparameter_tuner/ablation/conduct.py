@@ -15,9 +15,9 @@ from trainwright.tools import ledger
 from trainwright.tools.gates.study_check import best_value, epoch_values
 from trainwright.tools.hyperparameter_tuner.ablation.publishing import is_decided, publish_results, study_seeds
 from trainwright.tools.hyperparameter_tuner.ablation.section import AblationSearch, recorded_search
-from trainwright.tools.hyperparameter_tuner.earlier_runs import earlier_runs
 from trainwright.tools.hyperparameter_tuner.follow_run import run_to_end, start_when_there_is_room
 from trainwright.tools.hyperparameter_tuner.lost_workers import recorded_failures
+from trainwright.tools.hyperparameter_tuner.start_points import earlier_runs
 from trainwright.tools.hyperparameter_tuner.trials import (
     COMPLETED,
     FAILED,

@@ -5,18 +5,18 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
 
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.improvement import resolution, seeds_in_words
+from trainwright.tools.hyperparameter_tuner.ablation.design import Arm, Contrast, Design
+from trainwright.tools.hyperparameter_tuner.ablation.section import AblationSearch
 from trainwright.tools.hyperparameter_tuner.experiments.judging import foreign_code, judge
 from trainwright.tools.hyperparameter_tuner.trials import COMPLETED
 from trainwright.tools.ledger.events import TrialEnded
 from trainwright.trainer.run.evidence import Data
-
-if TYPE_CHECKING:
-    from trainwright.tools.hyperparameter_tuner.ablation.design import Arm, Contrast, Design
-    from trainwright.tools.hyperparameter_tuner.ablation.section import AblationSearch
 
 BETTER, WORSE, INTERACTS = "better", "worse", "interacts"
 UNSEEN = "not told apart from the seeds' noise"
@@ -229,7 +229,6 @@ def smallest_seen(error: float, freedom: int, tests: int) -> float:
     to pass is averaged over S (Cohen, "Statistical Power Analysis for the Behavioral Sciences", 1988, gives tables).
     SciPy's noncentral t has no value so far out. The error itself is estimated, so this is a guide, and no promise.
     """
-    import numpy as np
     from scipy import optimize, special, stats
 
     test = float(stats.t.ppf(1 - (1 - CONFIDENCE) / 2 / tests, freedom))

@@ -20,8 +20,8 @@ from trainwright.tools.hyperparameter_tuner.ablation.section import (
     recorded_search,
     refusal,
 )
-from trainwright.tools.hyperparameter_tuner.earlier_runs import depends_on_present
 from trainwright.tools.hyperparameter_tuner.process import ensure_conductor, forget_launches, study_folder
+from trainwright.tools.hyperparameter_tuner.start_points import depends_on_present
 from trainwright.tools.ledger.events import AblationChanged
 from trainwright.tools.training_orchestrator.launch import new_id
 from trainwright.tools.workspace import Workspace

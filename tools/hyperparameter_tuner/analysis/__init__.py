@@ -3,5 +3,3 @@
 from trainwright.tools.hyperparameter_tuner.analysis.importance import Importance, importance_of
 from trainwright.tools.hyperparameter_tuner.analysis.pictures import draw_study, drawable_kinds
 from trainwright.tools.hyperparameter_tuner.analysis.subject import Subject, subject_of
-
-__all__ = ["Importance", "Subject", "draw_study", "drawable_kinds", "importance_of", "subject_of"]

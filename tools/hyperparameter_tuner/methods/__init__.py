@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainwright.tools.hyperparameter_tuner.methods import (
     cma_es,
@@ -14,9 +14,7 @@ from trainwright.tools.hyperparameter_tuner.methods import (
     random_draws,
     tpe,
 )
-
-if TYPE_CHECKING:
-    from trainwright.tools.hyperparameter_tuner.methods.question import Question
+from trainwright.tools.hyperparameter_tuner.methods.question import Question
 
 METHODS: dict[str, Callable[[Question], tuple[dict[str, Any], dict[str, Any]]]] = {
     "tpe": tpe.draw,

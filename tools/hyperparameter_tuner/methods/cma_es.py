@@ -14,6 +14,8 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from trainwright.tools.gates.study_check import best_value
 from trainwright.tools.hyperparameter_tuner.domain import at, share_of
 from trainwright.tools.hyperparameter_tuner.methods.question import ENDED, Question
@@ -57,8 +59,6 @@ def draw(question: Question) -> tuple[dict[str, Any], dict[str, Any]]:
 
 def _after(question: Question, numbers: dict[str, Numbers]) -> tuple[Any, int]:
     """Return the distribution after the table's whole generations, and the number of the present one."""
-    import numpy as np
-
     optimizer = _first(question, numbers)
     ended = [trial for trial in question.trials if trial.state in ENDED and GENERATION in trial.attributes]
     generation = 0
@@ -73,8 +73,6 @@ def _after(question: Question, numbers: dict[str, Numbers]) -> tuple[Any, int]:
 
 def _first(question: Question, numbers: dict[str, Numbers]) -> Any:
     """Return the first generation's distribution: over the middle of the space, or where earlier studies were good."""
-    import numpy as np
-
     cmaes = require_cmaes()
     size = len(numbers)
     wave = question.search.wave

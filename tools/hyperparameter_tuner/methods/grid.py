@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from trainwright.tools.hyperparameter_tuner.methods.question import Question
 from trainwright.trainer.base.canonical import canonical_json
-
-if TYPE_CHECKING:
-    from trainwright.tools.hyperparameter_tuner.methods.question import Question
 
 
 def draw(question: Question) -> tuple[dict[str, Any], dict[str, Any]]:

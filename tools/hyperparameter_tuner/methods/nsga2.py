@@ -11,12 +11,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainwright.tools.hyperparameter_tuner.methods.question import Question, ask
-
-if TYPE_CHECKING:
-    from trainwright.tools.hyperparameter_tuner.trials import TrialRecord
+from trainwright.tools.hyperparameter_tuner.trials import TrialRecord
 
 GENERATION = "NSGAIISampler:generation"
 """Optuna's attribute of a trial."""

@@ -7,11 +7,10 @@ Source: Sobol', "On the distribution of points in a cube", 1967; scrambled after
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from trainwright.tools.hyperparameter_tuner.domain import Domain
-    from trainwright.tools.hyperparameter_tuner.methods.question import Question
+from trainwright.tools.hyperparameter_tuner.domain import Domain
+from trainwright.tools.hyperparameter_tuner.methods.question import Question
 
 BLOCK_BITS = 10
 """Points that are drawn at once, as a power of 2."""

@@ -5,12 +5,9 @@ Source: Bergstra and Bengio, "Random Search for Hyper-Parameter Optimization", J
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from trainwright.tools.hyperparameter_tuner.methods.question import ask
-
-if TYPE_CHECKING:
-    from trainwright.tools.hyperparameter_tuner.methods.question import Question
+from trainwright.tools.hyperparameter_tuner.methods.question import Question, ask
 
 
 def draw(question: Question) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from inspect import isfunction
-from typing import TYPE_CHECKING
 
 from trainwright.tools.training_monitor import chance_baseline, data_findings, no_effect
+from trainwright.tools.training_monitor.record import RunRecord
 from trainwright.tools.training_monitor.signals import (
     adversaries,
     costs,
@@ -24,9 +24,6 @@ from trainwright.tools.training_monitor.signals import (
     updates,
 )
 from trainwright.trainer.run.conditions import FINDINGS, LONGEST_WINDOW, READINGS, Sample, finding_sample
-
-if TYPE_CHECKING:
-    from trainwright.tools.training_monitor.record import RunRecord
 
 
 def _newest(record: RunRecord, key: str) -> list[Sample]:

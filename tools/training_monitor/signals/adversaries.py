@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import re
 import statistics
-from typing import TYPE_CHECKING
 
-from trainwright.tools.training_monitor.record import DISCRIMINATOR, GENERATOR
+from trainwright.tools.training_monitor.record import DISCRIMINATOR, GENERATOR, RunRecord
 from trainwright.trainer.run.conditions import Sample
-
-if TYPE_CHECKING:
-    from trainwright.tools.training_monitor.record import RunRecord
 
 RECENT = 50
 

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import statistics
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
+from trainwright.tools.training_monitor.record import RunRecord
 from trainwright.tools.training_monitor.signals.updates import effective_batch
 from trainwright.trainer.run.conditions import LONGEST_WINDOW, Sample
-
-if TYPE_CHECKING:
-    from trainwright.tools.training_monitor.record import RunRecord
 
 
 def training_ended(record: RunRecord) -> list[Sample]:

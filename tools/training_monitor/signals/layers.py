@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import math
 import statistics
-from typing import TYPE_CHECKING
 
-from trainwright.tools.training_monitor.record import APPLIED_NORM, GRADIENT_NORM, STEP_LOSS
+from trainwright.tools.training_monitor.record import APPLIED_NORM, GRADIENT_NORM, STEP_LOSS, RunRecord
 from trainwright.trainer.run.conditions import LONGEST_WINDOW, Sample
-
-if TYPE_CHECKING:
-    from trainwright.tools.training_monitor.record import RunRecord
 
 GRADIENTS = "layers/gradient_norm/"
 SPREAD, INPUT_SCALE = "watch/gradient_spread", "watch/input_scale"

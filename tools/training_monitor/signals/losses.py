@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainwright.tools.training_monitor.chance_baseline import beside_guessing
-from trainwright.tools.training_monitor.record import GRADIENT_NORM, STEP_LOSS, TRAIN_LOSS, VALIDATION_LOSS
+from trainwright.tools.training_monitor.record import GRADIENT_NORM, STEP_LOSS, TRAIN_LOSS, VALIDATION_LOSS, RunRecord
 from trainwright.trainer.run import RunKind
 from trainwright.trainer.run.conditions import NEWEST_STEPS, Sample, loss_remaining
-
-if TYPE_CHECKING:
-    from trainwright.tools.training_monitor.record import RunRecord
 
 LOSSES_OF_NUMBERS = frozenset({"mse", "mae", "huber", "log_cosh"})
 MIN_LEARNED = 0.25

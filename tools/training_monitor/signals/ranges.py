@@ -7,14 +7,10 @@ highest. Rows that are predicted alike then have that mean: where they have anot
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from trainwright.tools.training_monitor.record import RunRecord
 from trainwright.tools.training_monitor.signals.losses import LOSSES_OF_NUMBERS
 from trainwright.trainer.run.conditions import Sample
 from trainwright.trainer.run.evaluation import Evaluation, Fifth, Ranges
-
-if TYPE_CHECKING:
-    from trainwright.tools.training_monitor.record import RunRecord
 
 CHANCE = 3.0
 """Standard errors up to which the mean error of a fifth may be chance."""

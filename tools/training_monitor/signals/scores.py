@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import itertools
 import math
-from typing import TYPE_CHECKING
 
-from trainwright.tools.training_monitor.record import TRAIN_LOSS, VALIDATION_LOSS
+from trainwright.tools.training_monitor.record import TRAIN_LOSS, VALIDATION_LOSS, RunRecord
 from trainwright.tools.training_monitor.signals.losses import loss_gap
 from trainwright.trainer.run.conditions import Sample
 from trainwright.trainer.run.rivals import Rivals
-
-if TYPE_CHECKING:
-    from trainwright.tools.training_monitor.record import RunRecord
 
 SCORES = frozenset({
     "accuracy", "balanced_accuracy", "precision", "recall", "f1", "macro_f1", "auc", "top_3_accuracy", "top_5_accuracy",

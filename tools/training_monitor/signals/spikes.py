@@ -5,13 +5,9 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Collection
-from typing import TYPE_CHECKING
 
-from trainwright.tools.training_monitor.record import APPLIED_NORM, GRADIENT_NORM, STEP_LOSS
+from trainwright.tools.training_monitor.record import APPLIED_NORM, GRADIENT_NORM, STEP_LOSS, RunRecord
 from trainwright.trainer.run.conditions import LONGEST_WINDOW, Sample
-
-if TYPE_CHECKING:
-    from trainwright.tools.training_monitor.record import RunRecord
 
 BEFORE = 8
 """Steps before a jump that have to be calm."""

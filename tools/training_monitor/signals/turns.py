@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import math
 import statistics
-from typing import TYPE_CHECKING
 
-from trainwright.tools.training_monitor.record import LEARNING_RATE, TRAIN_LOSS, VALIDATION_LOSS
+from trainwright.tools.training_monitor.record import LEARNING_RATE, TRAIN_LOSS, VALIDATION_LOSS, RunRecord
 from trainwright.trainer.run.conditions import Sample
-
-if TYPE_CHECKING:
-    from trainwright.tools.training_monitor.record import RunRecord
 
 BUCKETS = 200
 MIN_AFTER = 5

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import math
 import statistics
-from typing import TYPE_CHECKING
 
-from trainwright.tools.training_monitor.record import APPLIED_NORM, GRADIENT_NORM, LEARNING_RATE, STEP_LOSS
+from trainwright.tools.training_monitor.record import APPLIED_NORM, GRADIENT_NORM, LEARNING_RATE, STEP_LOSS, RunRecord
 from trainwright.tools.training_monitor.signals.losses import train_loss_remaining
 from trainwright.tools.training_monitor.signals.spikes import sudden_gradient, sudden_jump
 from trainwright.trainer.run.conditions import FALLEN, LONGEST_WINDOW, NOT_ADAPTIVE, READINGS, Sample
 from trainwright.trainer.run.results import Probe
-
-if TYPE_CHECKING:
-    from trainwright.tools.training_monitor.record import RunRecord
 
 UPDATE_RATIO = READINGS["update_ratio"]
 SPENT = 0.01

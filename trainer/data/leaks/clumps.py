@@ -7,6 +7,8 @@ another clump tells nothing. Where the target follows from the inputs, rows of o
 from __future__ import annotations
 
 import numpy as np
+from scipy.cluster import hierarchy
+from scipy.spatial.distance import cdist
 
 from trainwright.trainer.base.arrays import Array
 from trainwright.trainer.data.leaks.duplicates import is_key
@@ -62,8 +64,6 @@ def find(table: LeakTable) -> list[Finding]:
 
 def _clumps(points: Array) -> Array | None:
     """Return the number of each row's clump, (rows,); None where rows lie in none."""
-    from scipy.cluster import hierarchy
-
     tree = hierarchy.linkage(points, "average")
     for cut in np.quantile(tree[:, 2], np.linspace(1, 0.2, CUTS)):
         found: Array = hierarchy.fcluster(tree, cut, "distance") - 1
@@ -76,8 +76,6 @@ def _clumps(points: Array) -> Array | None:
 
 def _nearest(points: Array, clumps: Array, asked: Array, train: Array) -> tuple[Array, Array]:
     """Return each asked row's nearest train row, and its nearest one of another clump, (asked,) each."""
-    from scipy.spatial.distance import cdist
-
     apart = cdist(points[asked], points[train])
     near = train[apart.argmin(axis=1)]
     apart[clumps[asked][:, None] == clumps[train]] = np.inf

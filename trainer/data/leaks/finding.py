@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Literal
 
 from pydantic import Field
@@ -9,6 +10,13 @@ from pydantic import Field
 from trainwright.trainer.base.records import Closed
 
 MAX_ROWS_NAMED = 20
+NAMED = re.compile(
+    r"(^|_|\b)(id|ids|uid|uuid|key|patient|subject|user|customer|client|account|person|session|device|group|household|"
+    r"speaker|author|store|machine|sensor|site|family|donor|participant|case)(_|\b|$|id|no|nr|number)|"
+    r"(^|_|\b)(pid|mrn|animal|subj|pat)(id|no|nr|number)?(_|\b|$)",  # no path, pattern or patent
+    re.IGNORECASE,
+)
+"""A column that is named as an id."""
 
 Severity = Literal["error", "warning", "info"]
 

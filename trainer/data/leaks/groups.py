@@ -8,13 +8,11 @@ with few rows each.
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 
 from trainwright.trainer.base.arrays import Array
-from trainwright.trainer.data.leaks.finding import MAX_ROWS_NAMED, Finding, removed_by_split
-from trainwright.trainer.data.leaks.power import chance_bound, power_of, told_by
+from trainwright.trainer.data.leaks.finding import MAX_ROWS_NAMED, NAMED, Finding, removed_by_split
+from trainwright.trainer.data.leaks.power import by_chance, power_of, told_by
 from trainwright.trainer.data.leaks.table import Column, LeakTable, Target
 
 MIN_GROUPS = 12
@@ -28,12 +26,6 @@ MIN_POWER = 0.08
 SHUFFLES = 40
 MOSTLY = 0.8
 """Share of the groups in which a property of theirs has one value, and of those that have the most frequent size."""
-NAMED = re.compile(
-    r"(^|_|\b)(id|ids|uid|uuid|key|patient|subject|user|customer|client|account|person|session|device|group|household|"
-    r"speaker|author|store|machine|sensor|site|family|donor|participant|case)(_|\b|$|id|no|nr|number)|"
-    r"(^|_|\b)(pid|mrn|animal|subj|pat)(id|no|nr|number)?(_|\b|$)",  # no path, pattern or patent
-    re.IGNORECASE,
-)
 
 
 def find(table: LeakTable) -> list[Finding]:
@@ -53,10 +45,14 @@ def _finding(table: LeakTable, target: Target, column: Column) -> Finding | None
     parted = held_out[np.isin(column.codes[held_out], trained)]
     if len(parted) < max(5, PARTED * len(held_out)):
         return None
-    own = power_of(_by_group(column.codes, target, table.train, parted), target, parted)
+
+    def power(codes: Array) -> float:
+        return power_of(_by_group(codes, target, table.train, parted), target, parted)
+
+    own = power(column.codes)
     beside = 0.0 if is_named else _beside(column, target, table.train, parted)
-    by_chance = _by_chance(column.codes, target, table.train, parted)
-    if own - max(beside, 0.0) < MIN_POWER or own <= by_chance:
+    bound = by_chance(power, column.codes, SHUFFLES, table.train)
+    if own - max(beside, 0.0) < MIN_POWER or own <= bound:
         return None
     if not (is_named or column.kind == "category" or _numbers_something(table, target, column)):
         return None
@@ -67,7 +63,7 @@ def _finding(table: LeakTable, target: Target, column: Column) -> Finding | None
         "tells theirs",
         f"Keep each {column.name!r} in one split",
         power=own,
-        by_chance=by_chance,
+        by_chance=bound,
         least=MIN_POWER,
         rows=table.places(parted[:MAX_ROWS_NAMED]),
         count=len(parted),
@@ -157,14 +153,3 @@ def _beside(column: Column, target: Target, train: Array, asked: Array) -> float
     mean = target.indicators[train].mean(axis=0)
     shares = (step + mean) / (number + 1)[:, None]
     return power_of(told_by(shares, mean, target), target, asked)
-
-
-def _by_chance(codes: Array, target: Target, train: Array, asked: Array) -> float:
-    """Return the power that groups whose ids are shuffled among the rows do not reach."""
-    generator = np.random.default_rng(0)
-    powers = []
-    for _ in range(SHUFFLES):
-        shuffled = codes.copy()
-        shuffled[train] = generator.permutation(codes[train])
-        powers.append(power_of(_by_group(shuffled, target, train, asked), target, asked))
-    return chance_bound(powers)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from itertools import combinations
 
 import numpy as np
+from scipy.spatial import KDTree
 
 from trainwright.trainer.base.arrays import Array
 from trainwright.trainer.data.leaks.duplicates import is_key, normalised
@@ -71,8 +72,6 @@ def _interpolated(table: LeakTable, target: Target) -> list[Finding]:
 
 def _on_lines(points: Array) -> Array:
     """Return whether each point is on the segment between two of its neighbours, (points,)."""
-    from scipy.spatial import KDTree
-
     count = min(NEIGHBOURS, len(points) - 1)
     near = KDTree(points).query(points, k=count + 1)[1][:, 1:]
     found = np.zeros(len(points), dtype=bool)

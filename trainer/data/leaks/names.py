@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
 
 from trainwright.trainer.base.arrays import Array
 from trainwright.trainer.data.leaks.duplicates import is_key
 from trainwright.trainer.data.leaks.finding import Finding
-from trainwright.trainer.data.leaks.power import by_value, chance_bound, out_of_fold, power_of
+from trainwright.trainer.data.leaks.power import by_chance, by_value, out_of_fold, power_of
 from trainwright.trainer.data.leaks.table import Column, LeakTable, Target
 
 MIN_POWER = 0.3
@@ -37,10 +38,10 @@ def find(table: LeakTable) -> list[Finding]:
 def _named(target: Target, column: Column) -> Finding | None:
     best = 0.0
     for codes, is_number in _parts(column):
-        told = out_of_fold(codes[:, None].astype(float), target, shallow=True) if is_number else by_value(codes, target)
-        power = power_of(told, target)
-        if power > max(best, MIN_POWER) and power > _by_chance(codes, target, is_number=is_number):
-            best = power
+        power = partial(_power, target=target, is_number=is_number)
+        shuffles = BY_CHANCE // 4 if is_number else BY_CHANCE
+        if (found := power(codes)) > max(best, MIN_POWER) and found > by_chance(power, codes, shuffles):
+            best = found
     if best < MIN_POWER:
         return None
     changes = {f"data.args.columns.{column.name}": "ignore"}
@@ -73,18 +74,9 @@ def _parts(column: Column) -> Iterator[tuple[Array, bool]]:
             yield codes, False
 
 
-def _by_chance(codes: Array, target: Target, *, is_number: bool) -> float:
-    generator = np.random.default_rng(0)
-    powers = []
-    for _ in range(BY_CHANCE // 4 if is_number else BY_CHANCE):
-        shuffled = generator.permutation(codes)
-        told = (
-            out_of_fold(shuffled[:, None].astype(float), target, shallow=True)
-            if is_number
-            else by_value(shuffled, target)
-        )
-        powers.append(power_of(told, target))
-    return chance_bound(powers)
+def _power(codes: Array, target: Target, *, is_number: bool) -> float:
+    numbers = codes[:, None].astype(float)
+    return power_of(out_of_fold(numbers, target, shallow=True) if is_number else by_value(codes, target), target)
 
 
 def _ordered(table: LeakTable, target: Target) -> list[Finding]:

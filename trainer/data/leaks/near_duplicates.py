@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from scipy.spatial import KDTree
 
 from trainwright.trainer.base.arrays import Array
 from trainwright.trainer.data.leaks.duplicates import DROP, is_key
@@ -70,8 +71,6 @@ def points_of(columns: list[Column]) -> Array:
 
 def _nearest(points: Array, train: Array, others: Array) -> tuple[Array, Array]:
     """Return the distance of each other row to the nearest train row, and of each train row to the nearest other."""
-    from scipy.spatial import KDTree
-
     tree = KDTree(points[train])
     apart = tree.query(points[others])[0]
     within = tree.query(points[train], k=2)[0][:, 1]

@@ -6,7 +6,7 @@ variance explained (not below 0). Five folds, the same for every column.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -36,8 +36,18 @@ def power_of(predicted: Array, target: Target, rows: Array | None = None) -> flo
     return max(0.0, (float(np.mean(recalls)) - guess) / (1.0 - guess))
 
 
-def chance_bound(powers: Sequence[float]) -> float:
-    """Return the power that chance does not reach, by the powers of shuffled values."""
+def by_chance(power: Callable[[Array], float], values: Array, shuffles: int, rows: Any = slice(None)) -> float:
+    """Return the power that chance does not reach, by that of values shuffled among some rows.
+
+    Args:
+        power: of values, (rows,).
+    """
+    generator = np.random.default_rng(0)
+    powers = []
+    for _ in range(shuffles):
+        shuffled = values.copy()
+        shuffled[rows] = generator.permutation(values[rows])
+        powers.append(power(shuffled))
     return max(*powers, float(np.mean(powers) + DEVIATIONS * np.std(powers)))
 
 

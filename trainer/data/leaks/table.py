@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
+import polars as pl
 
 from trainwright.trainer.base.arrays import Array
-
-if TYPE_CHECKING:
-    import polars as pl
 
 SPLITS = ("train", "validation", "test")
 MAX_ROWS = 20_000
@@ -109,8 +107,6 @@ class LeakTable:
     @classmethod
     def of(cls, frames: Mapping[str, pl.DataFrame], target: str | None, *, given: bool = False) -> LeakTable:
         """Return the table of frames by split, whose rows may have their places in a column `__row`."""
-        import polars as pl
-
         parts, first = [], 0
         for code, name in enumerate(SPLITS):
             if name in frames:
@@ -196,8 +192,6 @@ class LeakTable:
 
 
 def _column(series: pl.Series) -> Column | None:
-    import polars as pl
-
     dtype = series.dtype
     if dtype.is_numeric() or dtype == pl.Boolean:
         return _numbers(series.cast(pl.Float64), "number")
@@ -215,14 +209,10 @@ def _numbers(series: pl.Series, kind: Kind) -> Column:
 
 
 def _days(series: pl.Series) -> pl.Series:
-    import polars as pl
-
     return series.cast(pl.Datetime("us")).dt.epoch("us") / 86_400e6
 
 
 def _texts(series: pl.Series) -> Column:
-    import polars as pl
-
     series = series.set(series == "", None)
     there = series.drop_nulls()
     needed = max(1, PARSED * len(there))
@@ -240,8 +230,6 @@ def _texts(series: pl.Series) -> Column:
 
 
 def _parsed_dates(series: pl.Series, needed: float) -> pl.Series | None:
-    import polars as pl
-
     head = series.drop_nulls().head(1).to_list()
     if not head or not any(sign in head[0] for sign in "-/.:"):
         return None
@@ -253,8 +241,6 @@ def _parsed_dates(series: pl.Series, needed: float) -> pl.Series | None:
 
 
 def _target(series: pl.Series) -> Target:
-    import polars as pl
-
     dtype = series.dtype
     numeric = dtype.is_numeric()
     if not numeric and dtype != pl.Boolean:

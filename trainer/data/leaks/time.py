@@ -11,7 +11,7 @@ import numpy as np
 
 from trainwright.trainer.base.arrays import Array
 from trainwright.trainer.data.leaks.finding import MAX_ROWS_NAMED, Finding, removed_by_split
-from trainwright.trainer.data.leaks.power import chance_bound, power_of, told_by
+from trainwright.trainer.data.leaks.power import by_chance, power_of, told_by
 from trainwright.trainer.data.leaks.table import Column, LeakTable, Target
 
 NEIGHBOURS = 2
@@ -51,9 +51,10 @@ def _finding(table: LeakTable, target: Target, column: Column) -> Finding | None
     earlier = asked[column.values[asked] < late]
     if len(earlier) < EARLIER * len(asked):
         return None
-    own = _around(column.values, target, np.flatnonzero(train), asked)
-    by_chance = _by_chance(column.values, target, np.flatnonzero(train), asked)
-    if own < MIN_POWER or own <= by_chance:
+    rows = np.flatnonzero(train)
+    own = _around(column.values, target, rows, asked)
+    bound = by_chance(lambda values: _around(values, target, rows, asked), column.values, SHUFFLES, rows)
+    if own < MIN_POWER or own <= bound:
         return None
     return removed_by_split(
         "time",
@@ -62,7 +63,7 @@ def _finding(table: LeakTable, target: Target, column: Column) -> Finding | None
         "around them tell their target",
         "Train on what came before",
         power=own,
-        by_chance=by_chance,
+        by_chance=bound,
         least=MIN_POWER,
         rows=table.places(earlier[:MAX_ROWS_NAMED]),
         count=len(earlier),
@@ -81,13 +82,3 @@ def _around(values: Array, target: Target, train: Array, asked: Array) -> float:
     told /= 2 * NEIGHBOURS
     mean = target.indicators[train].mean(axis=0)
     return power_of(told_by(told, mean, target), target, asked)
-
-
-def _by_chance(values: Array, target: Target, train: Array, asked: Array) -> float:
-    generator = np.random.default_rng(0)
-    shuffled = values.copy()
-    powers = []
-    for _ in range(SHUFFLES):
-        shuffled[train] = generator.permutation(values[train])
-        powers.append(_around(shuffled, target, train, asked))
-    return chance_bound(powers)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import zipfile
 from pathlib import Path
 from typing import NamedTuple
 
@@ -71,8 +72,6 @@ def _of_head(path: Path) -> FileKind | None:
 
 
 def _of_zip(path: Path) -> FileKind | None:
-    import zipfile
-
     if not zipfile.is_zipfile(path):
         return None
     with path.open("rb") as file:

@@ -24,6 +24,7 @@ from trainwright.trainer.data.sources.windows import series_of
 from trainwright.trainer.data.split_methods.by_time import dated
 from trainwright.trainer.data.table.infer import decimal_of, forced, infer, infer_target
 from trainwright.trainer.data.table.schema import ROWS, Column, TableSchema
+from trainwright.trainer.data.table.transform import text_of
 
 if TYPE_CHECKING:
     from trainwright.trainer.data.sources.tables import Numbers
@@ -161,8 +162,6 @@ def _column(table: Numbers, reading: Reading, name: str, cells: list[Any], mark:
 
 def _first_values(reading: Reading, name: str) -> list[Any]:
     """Return the first cells with a value, of a column that has none in the first rows."""
-    from trainwright.trainer.data.table.transform import text_of
-
     found: list[Any] = []
     for batch in reading.batches([name]):
         found += [cell for cell in batch.column(0).to_pylist() if text_of(cell) is not None]

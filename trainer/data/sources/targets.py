@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -232,12 +232,8 @@ def _coded(column: pa.Array) -> tuple[list[str], Array]:
     import pyarrow as pa
 
     encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
-    cells = [_name(cell) for cell in encoded.dictionary.to_pylist()]
+    cells = ["" if cell is None else str(cell).strip() for cell in encoded.dictionary.to_pylist()]
     return [*cells, ""], numbers_of(encoded, len(cells))
-
-
-def _name(cell: Any) -> str:
-    return "" if cell is None else str(cell).strip()
 
 
 def _mixed(classes: dict[str, list[str] | None]) -> DataError:

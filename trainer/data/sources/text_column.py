@@ -91,17 +91,8 @@ def _classified(table: Texts, cells: Cells, split: SplitSection, key: Key, token
         )
         for name, rows in chosen.items()
     }
-    record = TextRecord(
-        made.as_dict(),
-        made.vocabulary_size,
-        made.padding,
-        None,
-        None,
-        {name: len(rows) for name, rows in chosen.items()},
-        {name: len(part.tokens) for name, part in samples.items()},
-        max(max(b - a for a, b in pairwise(part.edges)) for part in samples.values()),
-        0,
-    )
+    tokens = {name: len(part.tokens) for name, part in samples.items()}
+    longest = max(max(b - a for a, b in pairwise(part.edges)) for part in samples.values())
     return Splits(
         dict(samples),
         {name: record_split(part, split.seed, name) for name, part in samples.items()},
@@ -109,5 +100,5 @@ def _classified(table: Texts, cells: Cells, split: SplitSection, key: Key, token
         class_names=names,
         target_names=table.targets if targets.ndim > 1 else None,
         split=split.describe() | facts_of(split, key, chosen),
-        text=record,
+        text=TextRecord.of_rows(made, chosen, tokens, longest),
     )

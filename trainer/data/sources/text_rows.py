@@ -25,9 +25,10 @@ class TextRows(RowFiles):
     tokenizer: Name = "bytes"
     """bytes, characters, bpe:2000, or a folder with a tokenizer of the Transformers library."""
 
-    def _tokenized(self, code_root: Path, files: list[Path]) -> dict[str, Any]:
-        """Return what every splitting of rows is told of them."""
-        return {"source": self.name, "tokenizer": find_tokenizer(self.tokenizer, code_root), "files": files}
+    def _told(self, code_root: Path, files: list[Path], *own: str) -> dict[str, Any]:
+        """Return what the splitting of rows is told of them: options of the source's own by name, and what all have."""
+        every = {"source": self.name, "tokenizer": find_tokenizer(self.tokenizer, code_root), "files": files}
+        return {name: getattr(self, name) for name in own} | every
 
 
 class TokenClassification(TextRows):
@@ -49,15 +50,8 @@ class TokenClassification(TextRows):
         from trainwright.trainer.data.text.token_labels import tagged_splits
 
         files, rows = self.rows(code_root)
-        return tagged_splits(
-            rows,
-            split,
-            words=self.words,
-            tags=self.tags,
-            tag_names=self.tag_names,
-            max_length=self.max_length,
-            **self._tokenized(code_root, files),
-        )
+        own = ("words", "tags", "tag_names", "max_length")
+        return tagged_splits(rows, split, **self._told(code_root, files, *own))
 
     def scan(self, code_root: Path) -> pl.LazyFrame:
         """Return one row for each sentence: its words as one text, and how many they are."""
@@ -92,17 +86,8 @@ class Seq2Seq(TextRows):
         from trainwright.trainer.data.text.sequences import sequence_splits
 
         files, rows = self.rows(code_root)
-        return sequence_splits(
-            rows,
-            split,
-            text=self.text,
-            target=self.target,
-            prefix=self.prefix,
-            max_length=self.max_length,
-            max_target_length=self.max_target_length,
-            decoder_start=self.decoder_start,
-            **self._tokenized(code_root, files),
-        )
+        own = ("text", "target", "prefix", "max_length", "max_target_length", "decoder_start")
+        return sequence_splits(rows, split, **self._told(code_root, files, *own))
 
     def scan(self, code_root: Path) -> pl.LazyFrame:
         """Return one row for each pair."""
@@ -140,14 +125,7 @@ class QuestionAnswering(TextRows):
         from trainwright.trainer.data.text.questions import question_splits
 
         files, rows = self.rows(code_root)
-        return question_splits(
-            rows,
-            split,
-            self._columns(),
-            max_length=self.max_length,
-            stride=self.stride,
-            **self._tokenized(code_root, files),
-        )
+        return question_splits(rows, split, self._columns(), **self._told(code_root, files, "max_length", "stride"))
 
     def scan(self, code_root: Path) -> pl.LazyFrame:
         """Return one row for each question: its text, its context, and whether it has an answer."""
@@ -187,15 +165,8 @@ class MultipleChoice(TextRows):
         from trainwright.trainer.data.text.choices import choice_splits
 
         files, rows = self.rows(code_root)
-        return choice_splits(
-            rows,
-            split,
-            question=self.question,
-            choices=self.choices,
-            answer=self.answer,
-            max_length=self.max_length,
-            **self._tokenized(code_root, files),
-        )
+        own = ("question", "choices", "answer", "max_length")
+        return choice_splits(rows, split, **self._told(code_root, files, *own))
 
     def scan(self, code_root: Path) -> pl.LazyFrame:
         """Return one row for each question: its text, the right choice, and how many choices there are."""

@@ -10,21 +10,20 @@ from collections.abc import Iterator
 from contextlib import suppress
 from datetime import date, datetime, time, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import polars as pl
+import pyarrow as pa
+from pyarrow import parquet
 
 from trainwright.trainer.base.canonical import digest_json
 from trainwright.trainer.base.errors import DataError
 from trainwright.trainer.data import cache
 from trainwright.trainer.data.sources.cells import OddNumbersError
+from trainwright.trainer.data.sources.reading import Reading
 from trainwright.trainer.data.table import transform
 from trainwright.trainer.data.table.infer import decimal_of, infer
 from trainwright.trainer.data.table.schema import Column
-
-if TYPE_CHECKING:
-    import polars as pl
-    import pyarrow as pa
-
-    from trainwright.trainer.data.sources.reading import Reading
 
 MAX_IN_MEMORY_BYTES = 1 << 28
 """Of files whose rows are held in memory."""
@@ -37,9 +36,6 @@ TRUTHS = {"true", "false"}
 
 def frame_of(reading: Reading) -> pl.LazyFrame:
     """Return the rows of a table, without those that are left out. Raises as `Reading.batches`."""
-    import polars as pl
-    import pyarrow as pa
-
     kinds = _first_kinds(reading)
     written = _written_ones(reading, kinds) if reading.table.is_text else {}
     for name in reading.table.targets if reading.table.is_text and reading.table.labels else ():
@@ -56,8 +52,6 @@ def frame_of(reading: Reading) -> pl.LazyFrame:
 
 def _first_kinds(reading: Reading) -> dict[str, pa.DataType]:
     """Return Arrow's type of each column by the first rows. Raises DataError where there are none."""
-    import pyarrow as pa
-
     first = next(reading.batches(reading.header), None)
     if first is None:
         raise reading.table.without_rows(reading.files[0])
@@ -73,8 +67,6 @@ def _first_kinds(reading: Reading) -> dict[str, pa.DataType]:
 
 def _written_ones(reading: Reading, kinds: dict[str, pa.DataType]) -> dict[str, Column]:
     """Return the columns of text that are numbers, truths or dates; their types go into `kinds`."""
-    import pyarrow as pa
-
     texts = [name for name, kind in kinds.items() if pa.types.is_string(kind)]
     if not texts:
         return {}
@@ -96,8 +88,6 @@ def _written_ones(reading: Reading, kinds: dict[str, pa.DataType]) -> dict[str, 
 
 
 def _casts(cells: pa.Array, kind: pa.DataType) -> bool:
-    import pyarrow as pa
-
     try:
         cells.cast(kind)
     except pa.ArrowInvalid:
@@ -114,8 +104,6 @@ def _read(
         kinds: widened so that all cells fit.
         written: columns of text by what they hold; those of which a cell is another stay text.
     """
-    import pyarrow as pa
-
     for passes in range(1 << 16):
         schema = pa.schema(list(kinds.items()))
         try:
@@ -133,8 +121,6 @@ def _read(
 
 def _batches(reading: Reading, schema: pa.Schema, written: dict[str, Column]) -> Iterator[pa.RecordBatch]:
     """Yield the rows with these types. Raises OddNumbersError for a column whose cells are of another."""
-    import pyarrow as pa
-
     whole = [one.name for one in schema if pa.types.is_integer(one.type)]
     numbers = [one.name for one in schema if pa.types.is_floating(one.type) and one.name not in written]
     for batch in reading.batches(reading.header, numbers, whole):
@@ -143,8 +129,6 @@ def _batches(reading: Reading, schema: pa.Schema, written: dict[str, Column]) ->
 
 
 def _cast(batch: pa.RecordBatch, schema: pa.Schema, written: dict[str, Column], targets: list[str]) -> pa.RecordBatch:
-    import pyarrow as pa
-
     columns = []
     for field, cells in zip(schema, batch.columns, strict=True):
         if pa.types.is_string(cells.type):
@@ -162,8 +146,6 @@ def _cast(batch: pa.RecordBatch, schema: pa.Schema, written: dict[str, Column], 
 
 def _understood(cells: pa.Array, field: pa.Field, column: Column | None, *, is_target: bool) -> pa.Array:
     """Return cells of text with the values that they say. Raises OddNumbersError where one is of another kind."""
-    import pyarrow as pa
-
     if is_target and column is None:  # a class may be called NA
         return cells
 
@@ -188,7 +170,6 @@ def _value(cell: str, column: Column | None) -> Any:
 
 def _cached(reading: Reading, kinds: dict[str, pa.DataType], written: dict[str, Column]) -> Path:
     """Return a Parquet file of the rows, in the data cache."""
-    from pyarrow import parquet
 
     def write(folder: Path) -> None:
         def into(batches: Iterator[pa.RecordBatch]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Sized
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -129,6 +129,12 @@ class TextRecord:
     """Tokens of the longest input."""
     dropped_blocks: int
     """Blocks of validation and test that were left out because their text is in a split before them."""
+
+    @classmethod
+    def of_rows(cls, made: Tokenizer, rows: Mapping[str, Sized], tokens: dict[str, int], longest: int) -> TextRecord:
+        """Return the record of texts that are a sample each, or some, by the rows of each split."""
+        pieces = {name: len(each) for name, each in rows.items()}
+        return cls(made.as_dict(), made.vocabulary_size, made.padding, None, None, pieces, tokens, longest, 0)
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as JSON types."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from trainwright.trainer.base.errors import DataError
 from trainwright.trainer.data.text.joined import Pair, pair_by_character
@@ -51,10 +51,6 @@ def _by_library(tokenizer: LibraryTokenizer, first: str, second: str, max_length
 def fields_of(tokenizer: Tokenizer, pairs: Sequence[Pair]) -> dict[str, Ragged]:
     """Return the tokens of pairs with mask, and with token_type_ids where a tokenizer tells the texts apart."""
     fields = with_mask(Ragged.of((pair.tokens for pair in pairs), tokenizer.padding))
-    if isinstance(tokenizer, LibraryTokenizer) and _tells(pair.kinds for pair in pairs):
+    if isinstance(tokenizer, LibraryTokenizer) and any(any(pair.kinds) for pair in pairs):
         fields["token_type_ids"] = Ragged.of((pair.kinds for pair in pairs), 0)
     return fields
-
-
-def _tells(kinds: Iterable[Sequence[int]]) -> bool:
-    return any(any(each) for each in kinds)

@@ -154,17 +154,7 @@ def row_splits(
         name: replace(encoding.encode(made, [read[row] for row in places]), rows=[int(row) for row in places])
         for name, places in chosen.items()
     }
-    record = TextRecord(
-        made.as_dict(),
-        made.vocabulary_size,
-        made.padding,
-        None,
-        None,
-        {name: len(places) for name, places in chosen.items()},
-        {name: int(part.ragged["input_ids"].edges[-1]) for name, part in samples.items()},
-        max(part.longest for part in samples.values()),
-        0,
-    )
+    tokens = {name: int(part.ragged["input_ids"].edges[-1]) for name, part in samples.items()}
     splits = Splits(
         dict(samples),
         {name: record_split(part, section.seed, name) for name, part in samples.items()},
@@ -172,7 +162,7 @@ def row_splits(
         class_names=encoding.class_names,
         files=files,
         split=section.describe() | facts_of(section, key, chosen),
-        text=record,
+        text=TextRecord.of_rows(made, chosen, tokens, max(part.longest for part in samples.values())),
     )
     return replace(splits, task=encoding.task, outputs=encoding.outputs)
 

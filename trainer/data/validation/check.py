@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, TypeAlias
+
+import numpy as np
+import polars as pl
 
 from trainwright.trainer.data.validation.expectations import Expectations
 from trainwright.trainer.data.validation.report import NotChecked, Severity, Verdict
-
-if TYPE_CHECKING:
-    import numpy as np
-    import polars as pl
 
 ROW = "__row__"
 """Column of row numbers in `Context.numbered`, counted from 0 in the order of the source."""
@@ -60,23 +59,16 @@ class Context:
     @property
     def numbered(self) -> pl.LazyFrame:
         """All rows with their numbers in the column ROW."""
-        import polars as pl
-
         return self.frame.with_row_index(ROW).with_columns(pl.col(ROW).cast(pl.Int64))
 
     def split(self, name: str) -> pl.LazyFrame:
         """Return the rows of a split with their numbers in the column ROW; none where it is not known."""
-        import polars as pl
-
         places = self.splits.get(name)
         return self.numbered.filter(pl.lit(value=False) if places is None or not len(places) else among(places))
 
 
 def among(rows: np.ndarray[Any, Any]) -> pl.Expr:
     """Return whether a row's number in the column ROW is one of these (rows,); one is enough."""
-    import numpy as np
-    import polars as pl
-
     member = np.zeros(int(rows.max()) + 1, dtype=bool)
     member[rows] = True
 
@@ -151,8 +143,6 @@ Hashes: TypeAlias = "np.ndarray[Any, np.dtype[np.uint64]]"
 
 def row_hash(columns: list[str]) -> pl.Expr:
     """Return a 64-bit number of each row that equal rows share; others by a chance of 1 in 10^5 at 10^7 rows."""
-    import polars as pl
-
     return pl.struct(columns).hash()
 
 
@@ -162,9 +152,6 @@ def repeated(context: Context, columns: list[str], *, filled: bool = False) -> H
     Args:
         filled: leave out rows with an empty cell there.
     """
-    import numpy as np
-    import polars as pl
-
     size = int(context.frame.select(pl.len()).collect(engine="streaming").item())
     hashes, count = np.empty(size, dtype=np.uint64), 0
     for _, found in _pieces(context, columns, filled=filled):
@@ -178,8 +165,6 @@ def repeated(context: Context, columns: list[str], *, filled: bool = False) -> H
 
 def repeated_rows(context: Context, columns: list[str], most: int, *, filled: bool = False) -> list[int]:
     """Return the numbers of the first rows that repeat an earlier one in these columns."""
-    import numpy as np
-
     again = np.unique(repeated(context, columns, filled=filled))
     seen = np.zeros(len(again), dtype=bool)
     rows: list[int] = []
@@ -201,8 +186,6 @@ def _pieces(
     context: Context, columns: list[str], *, filled: bool
 ) -> Iterator[tuple[np.ndarray[Any, np.dtype[np.int64]], Hashes]]:
     """Yield numbers and hashes of some rows at a time, in order."""
-    import polars as pl
-
     rows = context.numbered
     if filled:
         rows = rows.filter(pl.col(name).is_not_null() for name in columns)

@@ -5,20 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import polars as pl
+from torch.utils.data import IterableDataset
 
 from trainwright.trainer.base import seeding
 from trainwright.trainer.base.canonical import digest_bytes
+from trainwright.trainer.base.errors import DataError
 from trainwright.trainer.base.paths import confine
+from trainwright.trainer.data.plain_values import plain_sample
 from trainwright.trainer.data.sections import targets_of
+from trainwright.trainer.data.sources import SOURCES, scan_source
 from trainwright.trainer.data.validation.check import CONTENT, ROW, Context
 from trainwright.trainer.data.validation.expectations import Expectations
 from trainwright.trainer.data.validation.values import kind_of
-
-if TYPE_CHECKING:
-    import polars as pl
+from trainwright.trainer.user_code.clock import clock
 
 MAX_IN_MEMORY = 100_000
 """Rows of each split that are read of tensors."""
@@ -51,8 +54,6 @@ class Sampled:
 
 def reference_of(use: str, args: Mapping[str, Any], code_root: Path, path: str) -> pl.LazyFrame | None:
     """Return the rows of another file of the same form, which is under the code root. Raises as the source's `load`."""
-    from trainwright.trainer.data.sources import SOURCES, scan_source
-
     confine(path, code_root, key="drift.reference")
     if use not in SOURCES or "path" not in SOURCES[use].form_of(dict(args)).model_fields:
         return None
@@ -93,16 +94,12 @@ def scanned(
 
 def exact_as_floating(frame: pl.LazyFrame) -> pl.LazyFrame:
     """Return the rows with exact decimals as floating numbers, as models take them: few aggregates take decimals."""
-    import polars as pl
-
     exact = [pl.col(name).cast(pl.Float64) for name, dtype in frame.collect_schema().items() if dtype.is_decimal()]
     return frame.with_columns(exact) if exact else frame
 
 
 def nameable(frame: pl.LazyFrame) -> tuple[pl.LazyFrame, list[str]]:
     """Return the rows without the columns whose names polars takes for patterns, or checks for their own; and these."""
-    import polars as pl
-
     names = frame.collect_schema().names()
     odd = [name for name in names if name in OWN_NAMES or (name.startswith("^") and name.endswith("$"))]
     kept = [place for place, name in enumerate(names) if name not in odd]
@@ -128,8 +125,6 @@ def sampled(samples: Mapping[str, Any], seed: int) -> Sampled | None:
         samples: map-style data sets by split.
         seed: of what a data set draws while it is read.
     """
-    import polars as pl
-
     frames, places, splits, start, is_sample = [], [], dict[str, Rows](), 0, False
     summaries: set[str] = set()
     for name, part in samples.items():
@@ -155,8 +150,6 @@ def sampled(samples: Mapping[str, Any], seed: int) -> Sampled | None:
 
 def _chosen(samples: Any) -> Rows | None:
     """Return evenly spaced indices of a data set, as many as are read; None where it has no length or no indices."""
-    from torch.utils.data import IterableDataset
-
     if isinstance(samples, IterableDataset) or not hasattr(samples, "__len__"):  # torch's streams inherit __getitem__
         return None
     size = len(samples)
@@ -170,8 +163,6 @@ def _is_tensors(samples: Any) -> bool:
 
 def _table(samples: Any, chosen: Rows, seed: int) -> tuple[pl.DataFrame, set[str]] | None:
     """Return samples as a table, and the columns of it that are summaries; None where they are no plain values."""
-    import polars as pl
-
     wide: set[str] = set()
     if _is_tensors(samples):
         arrays = [samples.column(number)[chosen].numpy() for number in range(len(samples.base))]
@@ -217,10 +208,6 @@ def _read(
 
     None where they are no plain values, or of different shapes.
     """
-    from trainwright.trainer.base.errors import DataError
-    from trainwright.trainer.data.plain_values import plain_sample
-    from trainwright.trainer.user_code.clock import clock
-
     found = []
     with seeding.preserved(), clock.each_call_alone():
         for index in chosen.tolist():

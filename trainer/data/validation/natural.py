@@ -9,12 +9,12 @@ copying repeats any.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+import polars as pl
 
 from trainwright.trainer.data.validation.check import CONTENT, ROW, Context
-
-if TYPE_CHECKING:
-    import numpy as np
 
 MAX_SAMPLED, MAX_CELLS = 200_000, 10_000_000
 """Rows that are read, drawn at random of more: each pair of rows is as likely to be among them as any other."""
@@ -35,8 +35,6 @@ def are_natural(context: Context, columns: list[str]) -> bool:
     each thing was measured at several times, all that is known of it is equal but the time. Of a single column only
     numbers repeat by nature.
     """
-    import numpy as np
-
     if CONTENT in columns:
         return False
     hashes = _sampled(context, columns)
@@ -53,8 +51,6 @@ def are_natural(context: Context, columns: list[str]) -> bool:
 
 def _sampled(context: Context, columns: list[str]) -> np.ndarray[Any, np.dtype[np.uint64]]:
     """Return a hash of each cell, (columns, rows), whose sum over the columns is a hash of the row."""
-    import polars as pl
-
     size = int(context.frame.select(pl.len()).collect(engine="streaming").item())
     most = min(MAX_SAMPLED, MAX_CELLS // len(columns))
     rows = context.numbered
@@ -66,8 +62,6 @@ def _sampled(context: Context, columns: list[str]) -> np.ndarray[Any, np.dtype[n
 
 def _by_chance(hashes: np.ndarray[Any, np.dtype[np.uint64]]) -> np.ndarray[Any, np.dtype[np.float64]]:
     """Return what share of the equal pairs is chance, as each column has it, (columns,); each of them varies."""
-    import numpy as np
-
     rows = hashes.sum(axis=0)
     every, equal = len(rows) * (len(rows) - 1.0), _equal_pairs(rows)
     if not equal:
@@ -80,7 +74,6 @@ def _by_chance(hashes: np.ndarray[Any, np.dtype[np.uint64]]) -> np.ndarray[Any, 
 
 def _how_common(hashes: np.ndarray[Any, np.dtype[np.uint64]]) -> float:
     """Return the area under the ROC curve by which the commonness of its values tells a repeated row; 0.5: not."""
-    import numpy as np
     from scipy.stats import mannwhitneyu
 
     first, times = np.unique(hashes.sum(axis=0), return_index=True, return_counts=True)[1:]
@@ -95,7 +88,5 @@ def _how_common(hashes: np.ndarray[Any, np.dtype[np.uint64]]) -> float:
 
 
 def _equal_pairs(values: np.ndarray[Any, np.dtype[np.uint64]]) -> float:
-    import numpy as np
-
     times = np.unique(values, return_counts=True)[1].astype(float)
     return float((times * (times - 1)).sum())

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import math
 from datetime import date, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import polars as pl
 
 from trainwright.trainer.data.validation import yaml_file
 from trainwright.trainer.data.validation.check import OF_FILES, Context
 from trainwright.trainer.data.validation.families.outliers import asks_of, outlier_of
 from trainwright.trainer.data.validation.values import dates, empty, numbers
-
-if TYPE_CHECKING:
-    import polars as pl
 
 MARGIN = 0.1
 """Share of a column's range by which its bounds are wider than the values seen."""
@@ -27,8 +26,6 @@ HEADER = """\
 
 def suggested(context: Context) -> str:
     """Return the text of an expectations file that the rows keep."""
-    import polars as pl
-
     asked: dict[str, pl.Expr] = {"rows": pl.len()}
     for place, (column, kind) in enumerate(context.kinds.items()):
         asked |= {f"{name} {place}": expression for name, expression in _asked(context, column, kind).items()}
@@ -46,8 +43,6 @@ def suggested(context: Context) -> str:
 
 
 def _asked(context: Context, column: str, kind: str) -> dict[str, pl.Expr]:
-    import polars as pl
-
     asked = {"empty": empty(context, column).sum()}
     if kind in {"number", "integer"}:
         asked |= {"min": numbers(context, column).min(), "max": numbers(context, column).max()} | asks_of(column)
@@ -95,7 +90,5 @@ def _bounds(least: float, most: float, *, whole: bool) -> dict[str, float | int]
 
 
 def _values(context: Context, column: str) -> list[Any]:
-    import polars as pl
-
     found = context.frame.select(pl.col(column).drop_nulls().unique().sort()).collect(engine="streaming")
     return list(found[column].to_list())

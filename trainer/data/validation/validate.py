@@ -8,25 +8,23 @@ import traceback
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
+import polars as pl
 
 from trainwright.trainer.base.errors import ConfigurationError, DataError, TrainwrightError
 from trainwright.trainer.data.sections import SplitSection
 from trainwright.trainer.data.sources import SOURCES
 from trainwright.trainer.data.sources.file_kinds import kind_of_file
 from trainwright.trainer.data.sources.tables import Table
-from trainwright.trainer.data.validation import CHECKS
 from trainwright.trainer.data.validation.check import Check, Context, Finding, repeated_rows
 from trainwright.trainer.data.validation.expectations import DOCUMENT, Expectations, read_expectations
+from trainwright.trainer.data.validation.families import CHECKS
 from trainwright.trainer.data.validation.families.classes import rows_of
 from trainwright.trainer.data.validation.families.uniqueness import hashable
 from trainwright.trainer.data.validation.report import MAX_ROWS, NotChecked, Report, Verdict
 from trainwright.trainer.data.validation.values import kind_of
-
-if TYPE_CHECKING:
-    import polars as pl
 
 Each = TypeVar("Each")
 JOINT = "\x1f"
@@ -68,8 +66,6 @@ def validate(context: Context) -> Report:
 
 def _made(name: str, make: Callable[[], Iterable[Each]]) -> list[Each]:
     """Return what a family yields. Raises DataError, which names the family, where its checks cannot be made."""
-    import polars as pl
-
     try:
         return list(make())
     except TrainwrightError:
@@ -87,8 +83,6 @@ def _made(name: str, make: Callable[[], Iterable[Each]]) -> list[Each]:
 
 def _values(context: Context, planned: Mapping[str, list[Check]]) -> dict[str, Any]:
     """Return the aggregates' values of all families' checks. Raises DataError, as `_made`."""
-    import polars as pl
-
     try:
         return _one_pass(context, [check for checks in planned.values() for check in checks])
     except (Exception, pl.exceptions.PanicException):
@@ -100,8 +94,6 @@ def _values(context: Context, planned: Mapping[str, list[Check]]) -> dict[str, A
 
 def _require_readable(context: Context) -> None:
     """Check that the rows can be read at all: then a fault is the reader's, and no check's. Raises DataError."""
-    import polars as pl
-
     try:
         context.frame.select(pl.all().is_null().sum()).collect(engine="streaming")
     except (Exception, pl.exceptions.PanicException) as error:
@@ -122,8 +114,6 @@ def _name(check: Check, asked: str) -> str:
 
 def _one_pass(context: Context, checks: list[Check]) -> dict[str, Any]:
     """Return the aggregates' values by name, all computed while the rows are read once."""
-    import polars as pl
-
     asked: dict[str, pl.Expr] = {f"{JOINT}rows": pl.len()}
     for check in checks:
         for name, expression in check.asks.items():

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from datetime import UTC, datetime
+from typing import Any
+
+import polars as pl
 
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.base.iso_dates import date_from_iso
@@ -12,16 +14,11 @@ from trainwright.trainer.data.validation.check import Check, Context, Finding
 from trainwright.trainer.data.validation.expectations import DOCUMENT, ColumnExpectations
 from trainwright.trainer.data.validation.report import Severity
 
-if TYPE_CHECKING:
-    import polars as pl
-
 NUMBERS = ("number", "integer")
 
 
 def kind_of(dtype: pl.DataType) -> str:
     """Return the kind of a column of this type."""
-    import polars as pl
-
     if dtype.is_integer():
         return "integer"
     if dtype.is_numeric():
@@ -37,8 +34,6 @@ def kind_of(dtype: pl.DataType) -> str:
 
 def numbers(context: Context, column: str) -> pl.Expr:
     """Return a column as finite or infinite numbers; null where a cell is empty, NaN or no number."""
-    import polars as pl
-
     found = pl.col(column)
     kind = context.kinds[column]
     if kind == "number":
@@ -50,8 +45,6 @@ def numbers(context: Context, column: str) -> pl.Expr:
 
 def dates(context: Context, column: str) -> pl.Expr:
     """Return a column as moments without a zone; null where a cell is empty or no date."""
-    import polars as pl
-
     found = pl.col(column)
     if context.kinds[column] == "date":
         return found.cast(pl.Datetime("us"), strict=False)
@@ -60,8 +53,6 @@ def dates(context: Context, column: str) -> pl.Expr:
 
 def dates_of_text(text: pl.Expr) -> pl.Expr:
     """Return texts as moments without a zone; null where one is no date."""
-    import polars as pl
-
     days = text.str.to_date("%Y-%m-%d", strict=False).cast(pl.Datetime("us"))
     return days.fill_null(text.str.to_datetime("%Y-%m-%dT%H:%M:%S%.f", strict=False, time_unit="us")).fill_null(
         text.str.to_datetime("%Y-%m-%d %H:%M:%S%.f", strict=False, time_unit="us")
@@ -70,15 +61,11 @@ def dates_of_text(text: pl.Expr) -> pl.Expr:
 
 def text(column: str) -> pl.Expr:
     """Return a column as text, null where a cell is empty."""
-    import polars as pl
-
     return pl.col(column).cast(pl.String)
 
 
 def empty(context: Context, column: str) -> pl.Expr:
     """Return whether a cell is empty: null, NaN, or text without a sign."""
-    import polars as pl
-
     found = pl.col(column)
     kind = context.kinds[column]
     if kind == "number":
@@ -90,8 +77,6 @@ def empty(context: Context, column: str) -> pl.Expr:
 
 def moment(given: str, key: str) -> datetime:
     """Return a moment, UTC without a zone. Raises ConfigurationError."""
-    from datetime import UTC
-
     try:
         found = date_from_iso(given)
     except ValueError as error:
@@ -129,7 +114,6 @@ def every_row(
         bad: true for rows that break it, false for empty cells.
         what: the words between the number of rows and the bound: `rows are above`.
     """
-    import polars as pl
 
     def evaluate(asked: Mapping[str, Any]) -> Finding:
         count, rows = int(asked[f"breaks {name}"] or 0), int(asked["rows"])

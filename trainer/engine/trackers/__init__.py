@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
+from trainwright.trainer.base.seeding import preserved  # late: the list of trackers is read without torch
+from trainwright.trainer.config import TrainingConfig
+from trainwright.trainer.engine.session import Session
 from trainwright.trainer.engine.trackers.tensorboard import TensorBoard
+from trainwright.trainer.run import Event, RunDirectory
 from trainwright.trainer.run.tail import AlertTail
-
-if TYPE_CHECKING:
-    from trainwright.trainer.config import TrainingConfig
-    from trainwright.trainer.engine.session import Session
-    from trainwright.trainer.run import Event, RunDirectory
 
 
 class Tracker(Protocol):
@@ -62,8 +61,6 @@ class Trackers:
             self._each(partial(_alert, event))
 
     def _each(self, act: Callable[[Tracker], None]) -> None:
-        from trainwright.trainer.base.seeding import preserved  # late: the list of trackers is read without torch
-
         for name, tracker in [*self._trackers.items()]:
             try:
                 with preserved():

@@ -18,9 +18,8 @@ from trainwright.trainer.jobs.export.library import FOLDER as LIBRARY
 from trainwright.trainer.jobs.export.library import is_wrapped_by_peft
 from trainwright.trainer.jobs.export.parity import difference
 from trainwright.trainer.jobs.export.program import HALF
-from trainwright.trainer.models.adapters.merging import merged
 from trainwright.trainer.models.adapters.prompted import Prompted
-from trainwright.trainer.models.adapters.saved import FILES, adapter_state, write_adapter
+from trainwright.trainer.models.adapters.saved import FILES, adapter_state, merged, write_adapter
 from trainwright.trainer.models.adapters.task_types import is_of_library
 from trainwright.trainer.models.weight_types import held_in, is_quantised, type_of
 from trainwright.trainer.objectives.supervised import plain_output

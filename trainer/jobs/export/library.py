@@ -11,9 +11,11 @@ from torch import Tensor, nn
 
 from trainwright.trainer.base.errors import IntegrityError
 from trainwright.trainer.base.paths import confine_folder
+from trainwright.trainer.data.text.tokenizers import LibraryTokenizer, TrainedTokenizer
 from trainwright.trainer.engine.session import Session
 from trainwright.trainer.frameworks.framework import framework_in
 from trainwright.trainer.jobs.export.parity import difference
+from trainwright.trainer.models.adapters.saved import merged
 from trainwright.trainer.models.adapters.task_types import is_of_library
 from trainwright.trainer.models.weight_types import is_quantised
 from trainwright.trainer.objectives.supervised import plain_output
@@ -43,8 +45,6 @@ def write_library_folder(session: Session, rows: dict[str, Tensor], folder: Path
         return None
     plain = copy.deepcopy(model).merge_and_unload() if has_adapter else model
     if session.config.adapter is not None:
-        from trainwright.trainer.models.adapters.merging import merged
-
         plain = merged(model)
     plain.save_pretrained(str(folder))
     _write_tokenizer(session, folder)
@@ -76,13 +76,9 @@ def _write_tokenizer(session: Session, folder: Path) -> None:
         framework.processing.save_pretrained(str(folder))
     text = session.work.splits.text
     if text is not None and text.tokenizer["name"] == "bpe":
-        from trainwright.trainer.data.text.tokenizers import TrainedTokenizer
-
         merges = (merge.partition(" ")[::2] for merge in text.tokenizer["merges"])
         TrainedTokenizer(list(merges)).inner.save_pretrained(str(folder))
     if text is None or text.tokenizer["name"] != "library" or session.config.data is None:
         return
-    from trainwright.trainer.data.text.tokenizers import LibraryTokenizer
-
     place = confine_folder(session.config.data.args["tokenizer"], session.context.code_root, key="data.args.tokenizer")
     LibraryTokenizer(place).inner.save_pretrained(str(folder))

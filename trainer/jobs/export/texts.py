@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainwright.trainer.base.paths import confine_folder
 from trainwright.trainer.data.sources import open_source
@@ -12,6 +12,7 @@ from trainwright.trainer.data.sources.chat import Chat
 from trainwright.trainer.data.sources.tables import Texts
 from trainwright.trainer.data.sources.text_files import Text
 from trainwright.trainer.data.sources.text_rows import MultipleChoice, QuestionAnswering, Seq2Seq, TokenClassification
+from trainwright.trainer.data.text.language import TextRecord
 from trainwright.trainer.data.text.masked import Masking
 from trainwright.trainer.data.text.sequences import START, Writing
 from trainwright.trainer.data.text.tokenizers import (
@@ -20,13 +21,11 @@ from trainwright.trainer.data.text.tokenizers import (
     CharacterTokenizer,
     LibraryTokenizer,
     Tokenizer,
+    TrainedTokenizer,
 )
 from trainwright.trainer.data.text.turns import END
+from trainwright.trainer.engine.session import Session
 from trainwright.trainer.prediction.conversations import rendered_with
-
-if TYPE_CHECKING:
-    from trainwright.trainer.data.text.language import TextRecord
-    from trainwright.trainer.engine.session import Session
 
 TOKENIZER = "tokenizer.json"
 MARK = "[MASK]"
@@ -60,8 +59,6 @@ def tokenization(session: Session, folder: Path) -> Schema | None:
 def tokenizer_of(session: Session, text: TextRecord) -> Tokenizer:
     """Return the tokenizer that training used, made again from its record."""
     if text.tokenizer["name"] == "bpe":
-        from trainwright.trainer.data.text.tokenizers import TrainedTokenizer
-
         merges = (merge.partition(" ")[::2] for merge in text.tokenizer["merges"])
         return TrainedTokenizer(list(merges))
     if text.tokenizer["name"] == "library":

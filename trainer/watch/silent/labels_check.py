@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -143,8 +144,6 @@ def _log_chance(labels: Tensor, shares: dict[Any, float]) -> float:
 
 def first_rows(batches: Sequence[Any]) -> list[bytes]:
     """Return digests of the tensors of a step's batches, by which epochs are compared."""
-    import hashlib
-
     found = []
     for _, value in (pair for batch in batches for pair in tensors_in(batch)):
         data = value.detach().cpu().contiguous()

@@ -13,11 +13,13 @@ import yaml
 
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.data.split_methods.at_random import deal
-from trainwright.trainer.data.validation import Context, Report, Verdict, check
+from trainwright.trainer.data.validation import check
 from trainwright.trainer.data.validation import validate as validate_module
+from trainwright.trainer.data.validation.check import Context
 from trainwright.trainer.data.validation.expectations import parse_expectations
 from trainwright.trainer.data.validation.families import uniqueness
 from trainwright.trainer.data.validation.frames import scanned
+from trainwright.trainer.data.validation.report import Report, Verdict
 from trainwright.trainer.data.validation.validate import validate
 from trainwright.trainer.data.validation.values import kind_of
 

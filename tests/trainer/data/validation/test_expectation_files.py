@@ -8,8 +8,9 @@ import numpy as np
 import polars as pl
 import pytest
 
-from trainwright.trainer.data.validation import Context, distances
+from trainwright.trainer.data.validation import distances
 from trainwright.trainer.data.validation.changes import changes, loosened
+from trainwright.trainer.data.validation.check import Context
 from trainwright.trainer.data.validation.expectations import parse_expectations
 from trainwright.trainer.data.validation.suggest import suggested
 from trainwright.trainer.data.validation.validate import validate

@@ -9,9 +9,9 @@ import numpy as np
 import polars as pl
 import pytest
 
-from trainwright.trainer.data.validation import Context, Verdict
-from trainwright.trainer.data.validation.families.shifts import Shifts
-from trainwright.trainer.data.validation.families.stuck import Stuck
+from trainwright.trainer.data.validation.check import Context
+from trainwright.trainer.data.validation.families.in_time import Shifts, Stuck
+from trainwright.trainer.data.validation.report import Verdict
 from trainwright.trainer.data.validation.values import kind_of
 
 ROWS = 1000

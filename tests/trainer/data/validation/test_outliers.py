@@ -8,9 +8,10 @@ import numpy as np
 import polars as pl
 import pytest
 
-from trainwright.trainer.data.validation import Context, Verdict
+from trainwright.trainer.data.validation.check import Context
 from trainwright.trainer.data.validation.expectations import parse_expectations
 from trainwright.trainer.data.validation.families.outliers import asks_of, outlier_of
+from trainwright.trainer.data.validation.report import Verdict
 from trainwright.trainer.data.validation.suggest import suggested
 from trainwright.trainer.data.validation.validate import validate
 from trainwright.trainer.data.validation.values import kind_of

@@ -6,15 +6,15 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+import polars as pl
 
 from trainwright.trainer.data.validation.check import ROW, Context, Family
-from trainwright.trainer.data.validation.families.categories import among
+from trainwright.trainer.data.validation.families.bounds import among
 from trainwright.trainer.data.validation.report import MAX_ROWS, NotChecked, Severity, Verdict
 from trainwright.trainer.data.validation.values import empty, severity_of
-
-if TYPE_CHECKING:
-    import polars as pl
 
 MAX_CLASSES = 1000
 FIRST = 100_000
@@ -178,8 +178,6 @@ def _counted(context: Context, target: str) -> dict[str, Counter[str]]:
 
     The most frequent is first. Blanks around a label are none of it, as in training; rows of no split are under "".
     """
-    import polars as pl
-
     filled = context.numbered.filter(~empty(context, target))
     if filled.head(FIRST).select(pl.col(target).n_unique()).collect(engine="streaming").item() > MAX_CLASSES:
         filled = filled.head(FIRST)  # there are too many, which is all that is asked: those of all rows take memory
@@ -194,9 +192,6 @@ def _counted(context: Context, target: str) -> dict[str, Counter[str]]:
 
 def _split(context: Context) -> pl.Expr:
     """Return the number of each numbered row's split, from 1; 0 of none."""
-    import numpy as np
-    import polars as pl
-
     numbers = np.zeros(1 + max((int(rows.max()) for rows in context.splits.values() if len(rows)), default=-1), np.int8)
     for number, rows in enumerate(context.splits.values(), start=1):
         numbers[rows] = number

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import numpy as np
+import polars as pl
+
+from trainwright.trainer.data.validation import distances
 from trainwright.trainer.data.validation.check import Context, Family
 from trainwright.trainer.data.validation.expectations import DriftExpectations
 from trainwright.trainer.data.validation.report import NotChecked, Verdict
-from trainwright.trainer.data.validation.values import NUMBERS, kind_of
-
-if TYPE_CHECKING:
-    import polars as pl
+from trainwright.trainer.data.validation.values import NUMBERS, dates_of_text, kind_of
 
 PSI = 0.2
 """Bound where a reference is given and no bound: the field's word for a shift."""
@@ -27,8 +28,6 @@ class Drift(Family):
 
     def found(self, context: Context) -> Iterable[Verdict]:
         """Yield the verdict of each distance that has a bound, of each column."""
-        from trainwright.trainer.data.validation.sampling import evenly, with_dates
-
         bounds = context.expectations.drift
         if context.reference is None or bounds is None:
             return
@@ -91,9 +90,6 @@ def _distances(
     kind: str, reference: pl.Series, found: pl.Series, bounds: DriftExpectations
 ) -> Iterable[tuple[str, float, float]]:
     """Yield name, value and bound of each distance of a column."""
-    from trainwright.trainer.data.validation import distances
-    from trainwright.trainer.data.validation.sampling import counts, finite
-
     psi_bound = bounds.psi_at_most
     if psi_bound is None and not any((bounds.ks_at_most, bounds.chi2_at_most, bounds.wasserstein_at_most)):
         psi_bound = PSI
@@ -124,16 +120,49 @@ def _distances(
 
 
 def _matrix(rows: Any) -> Any:
-    import numpy as np
-
     return np.stack([np.asarray(row, dtype=np.float64) for row in rows])
 
 
 def _joint(reference: pl.DataFrame, found: pl.DataFrame, columns: list[str]) -> float | None:
     """Return the discrepancy of all numbers of a row together; None where no row has them all."""
-    from trainwright.trainer.data.validation import distances
-
     if not columns:
         return None
     one, other = (rows.select(columns).fill_nan(None).drop_nulls().to_numpy() for rows in (reference, found))
     return distances.mmd(one.astype(float), other.astype(float)) if min(len(one), len(other)) > 1 else None
+
+
+# Samples of a frame: evenly spaced rows, in memory, for statistics that need no more.
+
+MOST = 100_000
+MAX_COUNTED = 200
+
+
+def evenly(frame: pl.LazyFrame, columns: list[str], most: int = MOST) -> tuple[pl.DataFrame, int]:
+    """Return at most so many evenly spaced rows of some columns, and how many rows there are."""
+    size = int(frame.select(pl.len()).collect(engine="streaming").item())
+    every = max(-(-size // most), 1)
+    return frame.select(columns).gather_every(every).collect(engine="streaming"), size
+
+
+def with_dates(found: pl.DataFrame) -> pl.DataFrame:
+    """Return the rows with columns of text that hold dates alone (2026-01-31, with or without a time) as dates."""
+    texts = [name for name, dtype in found.schema.items() if dtype == pl.String]
+    read = found.select(dates_of_text(pl.col(name)).alias(name) for name in texts)
+    whole = [name for name in texts if 0 < read[name].count() == found[name].count()]
+    return found.with_columns(read[name] for name in whole)
+
+
+def finite(values: pl.Series) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """Return the finite numbers of a column of numbers, dates or truths, (filled,)."""
+    physical = values.to_physical() if values.dtype.is_temporal() else values
+    found = physical.cast(pl.Float64, strict=False).drop_nulls().to_numpy()
+    return np.asarray(found[np.isfinite(found)])
+
+
+def counts(values: pl.Series) -> dict[str, int]:
+    """Return how often each value occurs; beyond a number of different ones, the rest together."""
+    table = values.drop_nulls().cast(pl.String).value_counts(sort=True)
+    found = {str(name): int(count) for name, count in table.iter_rows()}
+    kept = dict(list(found.items())[:MAX_COUNTED])
+    rest = sum(found.values()) - sum(kept.values())
+    return {**kept, "(other)": rest} if rest else kept

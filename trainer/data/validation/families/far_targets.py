@@ -7,15 +7,17 @@ The long tail of prices, incomes and counts has no such stretch, however far its
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import numpy as np
+
+from trainwright.trainer.data.leaks.duplicates import is_key
+from trainwright.trainer.data.leaks.power import inputs_of as numbers_of
+from trainwright.trainer.data.leaks.table import LeakTable
 from trainwright.trainer.data.validation.check import Context, Family
 from trainwright.trainer.data.validation.families.leaks import frames_of, inputs_of, why
 from trainwright.trainer.data.validation.report import MAX_ROWS, Verdict
 from trainwright.trainer.data.validation.values import severity_of
-
-if TYPE_CHECKING:
-    import numpy as np
 
 MIN_ROWS = 100
 MAX_READ = 6_000
@@ -51,10 +53,6 @@ class FarTargets(Family):
                 yield verdict
 
     def _of(self, context: Context, target: str) -> Verdict | None:
-        from trainwright.trainer.data.leaks.duplicates import is_key
-        from trainwright.trainer.data.leaks.power import inputs_of as numbers_of
-        from trainwright.trainer.data.leaks.table import LeakTable
-
         table = LeakTable.of({"train": frames_of(context)["train"].head(MAX_READ)}, target)
         columns = [
             one
@@ -106,7 +104,6 @@ def far_from_expected(
     Returns:
         No place and factor 1 where there is no such group, or the model knows too little.
     """
-    import numpy as np
     from sklearn.ensemble import ExtraTreesRegressor
     from sklearn.model_selection import KFold, cross_val_predict
 
@@ -126,8 +123,6 @@ def far_from_expected(
 
 def _group(off: np.ndarray[Any, Any], spread: float) -> np.ndarray[Any, np.dtype[np.int64]]:
     """Return the places of the largest values, where the widest step below few of them is an empty stretch."""
-    import numpy as np
-
     order = np.argsort(-off, kind="stable")
     ends = off[order[: int(MOST * len(off)) + 1]]
     steps = ends[FEWEST - 1 : -1] - ends[FEWEST:]
@@ -142,6 +137,4 @@ def _group(off: np.ndarray[Any, Any], spread: float) -> np.ndarray[Any, np.dtype
 
 def _spread(values: np.ndarray[Any, Any]) -> float:
     """Return the standard deviation by the median distance, which a few far values leave as it is."""
-    import numpy as np
-
     return float(1.4826 * np.median(np.abs(values - np.median(values))))

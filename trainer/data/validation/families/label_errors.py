@@ -6,17 +6,18 @@ A cheap model gives probabilities out of fold; cleanlab's confident learning cou
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import numpy as np
+
+from trainwright.trainer.data.leaks.duplicates import is_key
+from trainwright.trainer.data.leaks.power import inputs_of as numbers_of
+from trainwright.trainer.data.leaks.power import power_of
+from trainwright.trainer.data.leaks.table import LeakTable, Target
 from trainwright.trainer.data.validation.check import Context, Family
 from trainwright.trainer.data.validation.families.leaks import frames_of, inputs_of, why
 from trainwright.trainer.data.validation.report import MAX_ROWS, NotChecked, Verdict
 from trainwright.trainer.data.validation.values import severity_of
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    from trainwright.trainer.data.leaks.table import Target
 
 MIN_ROWS = 100
 MIN_OF_CLASS = 10
@@ -94,11 +95,6 @@ def _candidates(context: Context, target_name: str) -> tuple[list[int], int, flo
 
     Or why no row can be doubted.
     """
-    from trainwright.trainer.data.leaks.duplicates import is_key
-    from trainwright.trainer.data.leaks.power import inputs_of as numbers_of
-    from trainwright.trainer.data.leaks.power import power_of
-    from trainwright.trainer.data.leaks.table import LeakTable
-
     train = frames_of(context)["train"].head(MAX_READ)
     table = LeakTable.of({"train": train}, target_name).with_columns(inputs_of(context) or ())
     target = table.target
@@ -117,8 +113,6 @@ def _candidates(context: Context, target_name: str) -> tuple[list[int], int, flo
 
 def _too_little(target: Target, columns: int) -> str:
     """Return what the rows lack for a cheap model's doubts; empty where they lack nothing."""
-    import numpy as np
-
     rows = len(target.values)
     if target.classes is None:
         return "it is a number and no class"

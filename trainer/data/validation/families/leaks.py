@@ -5,16 +5,17 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import numpy as np
+import polars as pl
+
+from trainwright.trainer.data.leaks import find_leaks
 from trainwright.trainer.data.leaks.finding import Finding
+from trainwright.trainer.data.sources import SOURCES
 from trainwright.trainer.data.validation.check import ROW, Context, Family, among
 from trainwright.trainer.data.validation.report import NotChecked, Verdict
 from trainwright.trainer.data.validation.values import severity_of
-
-if TYPE_CHECKING:
-    import numpy as np
-    import polars as pl
 
 MAX_ROWS = 20_000
 """Rows that are read, drawn at random of more; three quarters of them of the train split."""
@@ -36,8 +37,6 @@ class Leaks(Family):
 
     def found(self, context: Context) -> Iterable[Verdict]:
         """Return a verdict for each leak; one that is passed where there is none."""
-        from trainwright.trainer.data.leaks import find_leaks
-
         if why(context):
             return []
         frames, inputs = frames_of(context), inputs_of(context)
@@ -100,9 +99,6 @@ def _is_ignored(column: Any) -> bool:
 
 def frames_of(context: Context) -> dict[str, pl.DataFrame]:
     """Return rows by split with their places in the source, a bounded number of them."""
-    import numpy as np
-    import polars as pl
-
     names = [name for name in SHARES if len(context.splits.get(name, ()))]
     total = sum(len(context.splits[name]) for name in names)
     chosen = {name: _drawn(context.splits[name], name, total) for name in names}
@@ -115,8 +111,6 @@ def frames_of(context: Context) -> dict[str, pl.DataFrame]:
 
 
 def _drawn(places: np.ndarray[Any, Any], name: str, total: int) -> np.ndarray[Any, Any]:
-    import numpy as np
-
     most = len(places) if total <= MAX_ROWS else int(MAX_ROWS * SHARES[name])
     if len(places) <= most:
         return np.asarray(places)
@@ -132,8 +126,6 @@ def changes_of(context: Context, one: Finding) -> dict[str, Any]:
 
 def without_columns(context: Context, columns: Sequence[str]) -> dict[str, Any]:
     """Return the change that takes columns out of the inputs, in the keys that the source has; empty: none."""
-    from trainwright.trainer.data.sources import SOURCES
-
     if context.source not in SOURCES:
         return {}
     keys = SOURCES[context.source].form_of(dict(context.options)).model_fields
@@ -159,9 +151,6 @@ def _naming_pairs(context: Context, one: Finding) -> Finding:
     """Return a finding of rows that are alike with the first of them, by their ids where a column has some."""
     if not one.pairs:
         return one
-    import numpy as np
-    import polars as pl
-
     rows = np.unique(one.pairs)
     table = context.numbered.filter(among(rows)).collect(engine="streaming")
     known = {name: kind for name, kind in context.kinds.items() if name not in context.targets}
@@ -177,8 +166,6 @@ def _naming_pairs(context: Context, one: Finding) -> Finding:
 
 def _as_published(context: Context, one: Finding) -> Finding:
     """Return a finding of scaled columns as information where the source declares that its publisher scaled them."""
-    from trainwright.trainer.data.sources import SOURCES
-
     how = SOURCES[context.source].scaled_by_publisher if context.source in SOURCES else ""
     if not how or one.kind != "preprocessing" or one.column is not None:
         return one

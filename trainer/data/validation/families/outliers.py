@@ -6,13 +6,13 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+import polars as pl
 
 from trainwright.trainer.data.validation.check import Check, Context, Family, Finding
 from trainwright.trainer.data.validation.values import NUMBERS, severity_of
-
-if TYPE_CHECKING:
-    import polars as pl
 
 NEARLY_ALL = 0.9
 """Share of a column's variance that one row holds."""
@@ -93,8 +93,6 @@ def _asks_zeros(column: str) -> dict[str, pl.Expr]:
 
 def _judge_zeros(context: Context, columns: list[str], asked: Mapping[str, Any]) -> Finding:
     """Return the finding on measurements with zeros far from all their other values: 0 mm, 0 years, 0 mg."""
-    import polars as pl
-
     told = {
         column: f"{asked[f'zeros of {column}']} of {column} (all others {asked[f'least of {column}']:.6g} to "
         f"{asked[f'most of {column}']:.6g})"
@@ -170,8 +168,6 @@ def outlier_of(context: Context, column: str, asked: Mapping[str, Any]) -> Outli
 
 def _beyond_the_tail(context: Context, column: str, asked: Mapping[str, Any], value: float) -> Outlier | None:
     """Return the few cells on the farthest one's side that the tail below them does not reach but by chance."""
-    import numpy as np
-
     count, mean, found = int(asked["finite"]), asked["finite mean"], _finite(column)
     size = MOST + min(max(TAIL[0], count // 100), TAIL[1])
     end = found.top_k(size) if value > mean else found.bottom_k(size)
@@ -193,8 +189,6 @@ def _beyond_the_tail(context: Context, column: str, asked: Mapping[str, Any], va
 
 def _finite(column: str) -> pl.Expr:
     """Return a column's finite numbers; null where a cell is empty, NaN or infinite, which other checks name."""
-    import polars as pl
-
     found = pl.col(column).cast(pl.Float64)
     return pl.when(found.is_finite()).then(found)
 

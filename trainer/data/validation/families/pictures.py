@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import polars as pl
 
 from trainwright.trainer.data.validation.check import Check, Context, Family, Finding
 from trainwright.trainer.data.validation.report import NotChecked
 from trainwright.trainer.data.validation.values import severity_of
-
-if TYPE_CHECKING:
-    import polars as pl
 
 COLUMNS = ("path", "problem")
 """Of the frame that a source of pictures gives: one row a picture, `problem` empty where it can be read."""
@@ -29,8 +28,6 @@ class Pictures(Family):
 
     def planned(self, context: Context) -> Iterable[Check]:
         """Yield the checks of a frame of pictures."""
-        import polars as pl
-
         if not set(COLUMNS) <= context.kinds.keys():
             return
         bad = pl.col("problem").is_not_null() & (pl.col("problem").cast(pl.String) != "").fill_null(value=False)
@@ -50,14 +47,10 @@ class Pictures(Family):
 
 
 def _examples(which: pl.Expr) -> pl.Expr:
-    import polars as pl
-
     return pl.col("path").filter(which).head(SHOWN).implode()
 
 
 def _of_sizes(context: Context, bad: pl.Expr) -> Check:
-    import polars as pl
-
     pixels = pl.col("width").cast(pl.Int64) * pl.col("height").cast(pl.Int64)
     median = pixels.filter(~bad).median()
     odd = ~bad & ((pixels > ODD_RATIO * median) | (pixels * ODD_RATIO < median))
@@ -69,8 +62,6 @@ def _of_sizes(context: Context, bad: pl.Expr) -> Check:
 
 def _of_copies(context: Context, bad: pl.Expr) -> Iterable[Check]:
     """Yield checks of files with the same bytes; with other labels, where labels are classes and no masks."""
-    import polars as pl
-
     copy = ~bad & pl.col("digest").is_duplicated()
     asks = {"copies": copy.sum(), "copy_examples": _examples(copy)}
     yield Check(
