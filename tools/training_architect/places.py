@@ -20,6 +20,8 @@ DOCUMENTS = frozenset({"", ".md", ".rst", ".txt", ".pdf", ".html", ".py", ".yaml
 """Endings of what lies beside tables."""
 SAVED = ("state.json", "dataset_dict.json")
 """What save_to_disk of Hugging Face's datasets writes into its folder, one of them."""
+BESIDE_TEXTS = frozenset({"readme", "license", "licence", "notice", "requirements", "robots"})
+"""Stems of .txt files that are no data."""
 MAX_SHOWN, HEAD_BYTES = 4, 1000
 
 
@@ -49,7 +51,8 @@ def _is_inside(root: Path, place: Path | None) -> bool:
 def tables_in(root: Path, folder: str) -> tuple[dict[str, Any], str] | None:
     """Return the data that a folder of nothing but tables of one header holds, and what is said of it; None otherwise.
 
-    Files that are named for splits, like train.csv and test.csv, are data that are split so.
+    Of a folder of nothing but texts (.txt) these. Files that are named for splits, like train.csv and test.csv, are
+    data that are split so.
 
     Raises:
         ConfigurationError: several tables of other columns, or some that are named for a split beside others.
@@ -61,6 +64,8 @@ def tables_in(root: Path, folder: str) -> tuple[dict[str, Any], str] | None:
         return {"use": "arrow", "args": {"path": folder}}, f"{folder!r} is a data set written by save_to_disk"
     files = [name for name in files_under(place) if PurePosixPath(name).suffix.lower() not in DOCUMENTS]
     files = [name for name in files if not _is_settings(place / name)]
+    if not files and (texts := [name for name in files_under(place) if _is_text(name)]):
+        return _texts(folder.rstrip("/"), texts)
     tables = sorted(name for name in files if "/" not in name and _source(name) in TABLES)
     if not tables or len(tables) < len(files):
         return None
@@ -70,6 +75,20 @@ def tables_in(root: Path, folder: str) -> tuple[dict[str, Any], str] | None:
     if len(tables) == 1:
         return _data(f"{folder}/{tables[0]}"), f"the table of the folder is {tables[0]!r}"
     return _together(folder, tables)
+
+
+def _is_text(name: str) -> bool:
+    path = PurePosixPath(name)
+    return path.suffix.lower() == ".txt" and path.stem.lower() not in BESIDE_TEXTS
+
+
+def _texts(folder: str, names: list[str]) -> tuple[dict[str, Any], str]:
+    """Return the texts of a folder as data, which are split anew whatever they are named for."""
+    named = sorted(name for name in names if split_named(name))
+    anew = f"; {_some(named)} are named for a split, and are split anew" if named else ""
+    deep = "**/" if any("/" in name for name in names) else ""
+    data = {"use": "text", "args": {"path": [f"{folder}/{deep}*.txt"]}}
+    return data, f"the {len(names)} texts of {folder!r} are read as one{anew}"
 
 
 def _together(folder: str, tables: list[str]) -> tuple[dict[str, Any], str]:
