@@ -64,8 +64,9 @@ def tables_in(root: Path, folder: str) -> tuple[dict[str, Any], str] | None:
         return {"use": "arrow", "args": {"path": folder}}, f"{folder!r} is a data set written by save_to_disk"
     files = [name for name in files_under(place) if PurePosixPath(name).suffix.lower() not in DOCUMENTS]
     files = [name for name in files if not _is_settings(place / name)]
-    if not files and (texts := [name for name in files_under(place) if _is_text(name)]):
-        return _texts(folder.rstrip("/"), texts)
+    every = files_under(place)
+    if not files and (texts := [name for name in every if _is_text(name)]):
+        return _texts(folder.rstrip("/"), texts, every)
     tables = sorted(name for name in files if "/" not in name and _source(name) in TABLES)
     if not tables or len(tables) < len(files):
         return None
@@ -82,12 +83,14 @@ def _is_text(name: str) -> bool:
     return path.suffix.lower() == ".txt" and path.stem.lower() not in BESIDE_TEXTS
 
 
-def _texts(folder: str, names: list[str]) -> tuple[dict[str, Any], str]:
+def _texts(folder: str, names: list[str], every: list[str]) -> tuple[dict[str, Any], str]:
     """Return the texts of a folder as data, which are split anew whatever they are named for."""
     named = sorted(name for name in names if split_named(name))
     anew = f"; {_some(named)} are named for a split, and are split anew" if named else ""
     deep = "**/" if any("/" in name for name in names) else ""
-    data = {"use": "text", "args": {"path": [f"{folder}/{deep}*.txt"]}}
+    is_all = len(names) == sum(name.lower().endswith(".txt") for name in every)
+    path = [f"{folder}/{deep}*.txt"] if is_all else [f"{folder}/{name}" for name in names]
+    data = {"use": "text", "args": {"path": path}}
     return data, f"the {len(names)} texts of {folder!r} are read as one{anew}"
 
 

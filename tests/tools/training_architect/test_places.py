@@ -62,9 +62,11 @@ def test_a_folder_of_tables_is_read_as_the_tables_it_holds(tmp_path, files, data
 def test_a_folder_of_texts_is_read_as_texts_and_no_pictures(tmp_path):
     _laid(tmp_path / "wiki", {"train.txt": "a", "valid.txt": "b", "README": "", "LICENSE.txt": ""})
     request = read_request(intent="a word language model", data="wiki").located(tmp_path)
-    assert request.data == {"use": "text", "args": {"path": ["wiki/*.txt"]}}
+    assert request.data == {"use": "text", "args": {"path": ["wiki/train.txt", "wiki/valid.txt"]}}
     said = "the 2 texts of 'wiki' are read as one; train.txt, valid.txt are named for a split, and are split anew"
     assert said in with_intent(request)[1]
+    (tmp_path / "wiki" / "LICENSE.txt").unlink()
+    assert read_request(intent="a model", data="wiki").located(tmp_path).data["args"] == {"path": ["wiki/*.txt"]}
     _laid(tmp_path / "notes", {"readme.txt": "", "a.png": ""})
     assert read_request(intent="sort", data="notes").located(tmp_path).data["use"] == "images"
 
