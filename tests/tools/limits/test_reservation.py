@@ -254,7 +254,6 @@ def start_runs_as_told() -> None:
             print(error.details["limit"], flush=True)
 
 
-@pytest.mark.long
 def test_two_servers_racing_for_the_last_share_get_one_of_it(
     workspace: Workspace, settings: Callable[..., None], another: Callable[[str], None]
 ) -> None:

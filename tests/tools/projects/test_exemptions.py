@@ -54,7 +54,6 @@ def outcomes(workspace: Workspace) -> dict[str, str]:
     return {check.id: check.status for check in status(workspace).checks}
 
 
-@pytest.mark.long
 @pytest.mark.requirement("REPRO-2", "GATE-4")
 def test_planning_passes_with_the_owners_exemptions_and_says_so_in_its_report(tmp_path: Path) -> None:
     (tmp_path / "net.py").write_text(NET)

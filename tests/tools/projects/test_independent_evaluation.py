@@ -170,7 +170,6 @@ def test_a_model_that_reads_labels_from_the_callers_stack_closes_the_gate_with_b
     assert verify_workspace(workspace.path).problems == []
 
 
-@pytest.mark.long
 @pytest.mark.requirement("GATE-6", "GATE-1")
 def test_an_export_that_learned_the_test_rows_by_heart_differs_from_the_program_that_training_left(
     planned: Callable[..., Workspace],

@@ -86,7 +86,6 @@ PATIENT: dict[str, Any] = {
 }
 
 
-@pytest.mark.long
 @pytest.mark.requirement("REPRO-6", "TRAIN-1")
 def test_early_stopping_counts_on_across_a_kill(tmp_path: Path, make_run: Any, work: Any) -> None:
     def kill() -> None:

@@ -79,7 +79,6 @@ def built(tmp_path: Path, open_session: Any) -> Any:
     return shipping
 
 
-@pytest.mark.long
 def test_a_model_built_with_its_data_is_made_again_by_what_its_class_was_given(built: Any, tmp_path: Path) -> None:
     found = built("Net(ROWS.shape[1], ['a', 'b', *'cd'])")
     assert (found.kind, found.problem, found.max_abs_difference) == ("from_source", None, 0.0)
@@ -131,7 +130,6 @@ class Placed(nn.Module):
         super().__init__()
 
 
-@pytest.mark.long
 def test_a_call_is_kept_as_plain_values_and_keeps_no_model_alive() -> None:
     with remembered() as keep:
         model = Placed(1, 2, last=np.int64(3), named={"a": (0.5, None)})

@@ -78,7 +78,6 @@ def test_bad_user_code_is_a_classified_failure_with_its_own_traceback(fault: str
     assert [event.kind for event in run.events()][-2:] == ["failed", "ended"]
 
 
-@pytest.mark.long
 @pytest.mark.requirement("GATE-4")
 def test_the_wall_clock_limit_stops_a_run_in_order(ended: Any) -> None:
     slow = "import time\nclass Net(Net):\n    def forward(self, x):\n        time.sleep(0.02)\n        return super().forward(x)"
