@@ -101,7 +101,8 @@ def test_a_run_that_was_stopped_then_killed_goes_on_to_its_end(workspace: Worksp
         stop_run(workspace, run_id)
 
     resumed = resume_run(workspace, run_id)
-    assert (resumed.state, resumed.attempt) == (RunState.CREATED, 2)
+    assert resumed.state in {RunState.CREATED, RunState.STARTING}, "its worker may have begun"
+    assert resumed.attempt == 2
     with pytest.raises(ConflictError, match="nothing to resume"):
         resume_run(workspace, run_id)
     while not directory.events("resumed"):  # the rest of its epochs are still to come
