@@ -59,7 +59,7 @@ def start_ablation(
             limits.require_room(session, workspace, evidence.project)
             limits.require_trials(session, workspace, evidence.project, study.id if study else None, asked.runs)
             _require_time(evidence, asked, study)
-            begun = _again(study) if study else _new(evidence, asked, base, is_settled, idempotency_key)
+            begun = _again(study) if study else begun_by(evidence, asked, base, is_settled, idempotency_key)
             forget_launches(study_folder(workspace, project, begun.study_id))
             ledger.record(session, project, begun)
             study_id = begun.study_id
@@ -139,9 +139,10 @@ def _again(study: Study) -> AblationChanged:
     return AblationChanged(study_id=study.id, state="running", search=study.search)
 
 
-def _new(
+def begun_by(
     evidence: Evidence, asked: AblationSearch, base: dict[str, Any], is_settled: bool, key: str | None
 ) -> AblationChanged:
+    """Return the entry by which a study, or an experiment, begins on its reference's values."""
     config = parse_config(base)
     return AblationChanged(
         study_id=new_id("ablation", evidence.name),

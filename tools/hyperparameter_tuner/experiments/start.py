@@ -18,7 +18,7 @@ from trainwright.tools.hyperparameter_tuner.ablation.section import (
     checked_changes,
     recorded_search,
 )
-from trainwright.tools.hyperparameter_tuner.ablation.start import reference_of
+from trainwright.tools.hyperparameter_tuner.ablation.start import begun_by, reference_of
 from trainwright.tools.hyperparameter_tuner.experiments.journal import (
     DOCUMENT,
     Experiment,
@@ -29,7 +29,6 @@ from trainwright.tools.hyperparameter_tuner.experiments.journal import (
 from trainwright.tools.hyperparameter_tuner.experiments.verdict import CRASHED, LEAST_KEPT, UNDECIDED
 from trainwright.tools.hyperparameter_tuner.process import ensure_conductor, forget_launches, study_folder
 from trainwright.tools.ledger.events import AblationChanged
-from trainwright.tools.training_orchestrator.launch import new_id
 from trainwright.tools.training_orchestrator.snapshots import (
     digests_of_snapshot,
     of_accepted_code,
@@ -38,7 +37,7 @@ from trainwright.tools.training_orchestrator.snapshots import (
 )
 from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.records import get_study
-from trainwright.tools.workspace.tables import Study, now
+from trainwright.tools.workspace.tables import Study
 from trainwright.trainer.base.errors import ConfigurationError, ConflictError, NotFoundError, near_matches
 from trainwright.trainer.base.imports import imported_files
 from trainwright.trainer.base.records import Closed
@@ -95,8 +94,8 @@ def start_experiment(
         if (named := _of_key(evidence, idempotency_key)) is not None:
             study_id, notes = _go_on(evidence, named), list[str]()
         else:
-            base, is_settled = reference_of(evidence)
             evidence = of_accepted_code(evidence)
+            base, is_settled = reference_of(evidence)
             permits.permit(evidence, RunKind.ABLATION)
             section, notes = _settled(evidence, asked, base)
             bounds = AblationSection(factors={}, combinations=[], repeats=asked.max_repeats)
@@ -260,16 +259,6 @@ def _begin(evidence: Evidence, asked: AblationSearch, base: dict[str, Any], key:
     """Record a new experiment within the limits; return its study's id."""
     limits.require_room(evidence.session, evidence.workspace, evidence.project)
     limits.require_trials(evidence.session, evidence.workspace, evidence.project, None, asked.runs)
-    config = parse_config(base)
-    begun = AblationChanged(
-        study_id=new_id("ablation", evidence.name),
-        state="running",
-        search=asked.recorded(),
-        objective={"metric": config.selection.metric, "direction": config.selection.direction},
-        base_config_digest=config_digest(config),
-        **({"base_values": base} if is_settled else {}),
-        idempotency_key=key,
-        created_at=now(),
-    )
+    begun = begun_by(evidence, asked, base, is_settled, key)
     ledger.record(evidence.session, evidence.name, begun)
     return begun.study_id
