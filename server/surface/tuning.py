@@ -26,10 +26,11 @@ async def start_tuning(
     search: Annotated[
         dict[str, Any] | None,
         Field(
-            description="trials, width (trials side by side), method, pruning, confirmation_repeats and space, e.g. "
+            description="trials, width (side by side), method, pruning, confirmation_repeats and space, e.g. "
             '{"optimizer.learning_rate": {"type": "float", "low": 1e-4, "high": 0.1, "log": true}}; '
             "default: the configuration's search section. Or an ablation study: "
-            '{"ablation": {"factors": {"optimizer.weight_decay": [0]}}}'
+            '{"ablation": {"factors": {"optimizer.weight_decay": [0]}}}; '
+            'or an idea in code: {"experiment": {"idea": "..."}}'
         ),
     ] = None,
     idempotency_key: IdempotencyKey = None,
@@ -37,7 +38,7 @@ async def start_tuning(
 ) -> CallToolResult:
     """Search hyperparameters in the background: trials on the validation split, then the best and the baseline again
     on several seeds. Refuses outside the optimization phase and above the trial limit.
-    An ablation study may start in any phase after the baseline."""
+    The others may start in any phase after the baseline."""
     from trainwright.tools import hyperparameter_tuner
 
     workspace = await anyio.to_thread.run_sync(workspace_of, context)

@@ -10,8 +10,6 @@ from trainwright.tools.gates.improvement import resolution
 from trainwright.tools.hyperparameter_tuner.experiments.verdict import (
     ALPHA,
     CRASHED,
-    DISCARDED,
-    KEPT,
     UNDECIDED,
     verdict_of,
 )
@@ -20,13 +18,6 @@ from trainwright.trainer.base.errors import NotFoundError
 
 if TYPE_CHECKING:
     from trainwright.tools.hyperparameter_tuner.ablation.section import ExperimentSection
-
-WORDS = {
-    KEPT: "kept: better beyond the noise of the seeds, at this look's part of the 5 %",
-    DISCARDED: "discarded: no better on these seeds",
-    UNDECIDED: "undecided after all of its seeds; more may tell: max_repeats",
-    CRASHED: "crashed",
-}
 
 
 def judge(
@@ -63,7 +54,7 @@ def judge(
 
 
 def _told(verdict: str, figures: str) -> dict[str, Any]:
-    return {"verdict": verdict, "conclusion": f"{WORDS[verdict]}; {figures}."}
+    return {"verdict": verdict, "conclusion": f"{verdict}: {figures}."}
 
 
 def _cause(arm: dict[str, Any]) -> str:
