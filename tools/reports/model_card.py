@@ -30,6 +30,7 @@ from trainwright.tools.gates.searches import unmet_wish
 from trainwright.tools.gates.shown import certified_figure
 from trainwright.tools.gates.studies import ablation_studies, every_study, studies_told
 from trainwright.tools.gates.test_set_access import SplitAccess
+from trainwright.tools.hyperparameter_tuner.experiments.journal import experiments_of
 from trainwright.tools.launchers.worker_wall import told
 from trainwright.tools.ledger.events import RunEvaluated
 from trainwright.tools.reports.certified import Reported, best_known, evaluated, table
@@ -280,7 +281,8 @@ def _tried(evidence: Evidence) -> dict[str, Any]:
         "asked": "" if (asked := unmet_wish(evidence)) is None else asked.words,
         "trials": sum(start.kind == RunKind.TRIAL and start.study is not None for start in started),
         "ablations": len(ablation_studies(evidence)),
-        "experiments": len(every_study(evidence, "ablation")) - len(ablation_studies(evidence)),
+        "ideas": [one.told() for one in experiments_of(evidence)][-MAX_ROWS:],
+        "experiments": len(experiments_of(evidence)),
         "ablated": sum(start.kind == RunKind.ABLATION and start.study is not None for start in started),
         "metric": evidence.goal_metric,
     }

@@ -10,6 +10,7 @@ import pytest
 from tests.worlds.flowers import CONFIG, MODEL, NAME
 
 from trainwright.tools import projects
+from trainwright.tools.documents.rendering import render
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.hyperparameter_tuner import StudyView, start_study, study_status
 from trainwright.tools.hyperparameter_tuner.ablation.conduct import lines_of
@@ -19,8 +20,10 @@ from trainwright.tools.hyperparameter_tuner.ablation.section import (
     ExperimentSection,
     checked_changes,
 )
+from trainwright.tools.hyperparameter_tuner.experiments.journal import Experiment, chain_of
 from trainwright.tools.hyperparameter_tuner.experiments.start import _require_same_judge
 from trainwright.tools.ledger.events import TrialEnded
+from trainwright.tools.reports.model_card import _tried
 from trainwright.tools.training_orchestrator.snapshots import of_accepted_code, take_snapshot
 from trainwright.tools.verification import verify_workspace
 from trainwright.tools.workspace import Workspace
@@ -65,16 +68,23 @@ def test_ideas_in_code_are_judged_from_snapshots_and_the_kept_one_is_the_next_in
     assert (Path(folder) / "flower_model.py").read_text() == MODEL
     (code / "flower_model.py").write_text(MODEL.replace("16", "64"))
     seen = {"changes": {RATE: 0.1}, "against": "experiment-1", "max_repeats": 3}
-    _, better = tried(workspace, "wider, a higher rate, and eyes", **seen)
-    assert (better["verdict"], better["incumbent"]) == ("kept", "experiment-2")
+    view, better = tried(workspace, "wider, a higher rate, and eyes", **seen)
+    assert (better["verdict"], better["incumbent"]) == ("kept", "planned"), "a branch takes nobody's place"
+    assert view.next is not None
+    assert view.next.why.startswith("it is a branch beside planned: combine the two; ")
     (code / "flower_model.py").write_text(f"{MODEL}\nraise ValueError('of mine')\n")
-    _, broken = tried(workspace, "an error", max_repeats=3)
-    assert (broken["against"], broken["verdict"]) == ("experiment-2", "crashed")
+    view, broken = tried(workspace, "an error", max_repeats=3)
+    assert (broken["against"], broken["verdict"]) == ("planned", "crashed")
     assert "of mine" in broken["conclusion"]
+    assert view.next is not None
+    assert view.next.why.startswith("correct the code and start it again; or ")
     assert [line.partition(",")[0] for line in broken["journal"]] == ["experiment-1", "experiment-2", "experiment-3"]
     report = (workspace.project_folder(NAME) / "experiments.md").read_text()
-    assert "3 of `flowers` were judged, 1 kept" in report
+    assert "2 of `flowers` were judged, 1 kept, beside 1 that crashed or confirmed a chain" in report
     assert "wider, a higher rate, and eyes" in report
+    with workspace.session() as session:
+        card = render("reports/tried.md.j2", tried=_tried(Evidence(session, workspace, NAME)))
+    assert "- experiment-2, wider, a higher rate, and eyes, against experiment-1: kept: " in card
     assert projects.project_status(workspace, NAME).phase == "planning", "the folder is not what the plan was made for"
     (code / "flower_model.py").write_text(MODEL)
     assert projects.project_status(workspace, NAME).phase == "optimization", "and no experiment has closed anything"
@@ -110,6 +120,18 @@ def test_a_conductor_that_is_begun_again_judges_no_run_that_is_under_way() -> No
     lines = [*ended, TrialEnded(number=4, state="running"), TrialEnded(number=5, state="running")]
     assert [len(lines_of(search, lines, repeats)) for repeats in search.looks[:2]] == [4, 6]
     assert lines_of(search, lines, 2) == ended
+
+
+def test_the_chain_is_what_was_kept_against_what_was_kept_before() -> None:
+    def of(number: int, against: str, verdict: str = "kept", *, confirms: bool = False) -> Experiment:
+        return Experiment(f"e{number}", "", "", "", {}, against=against, verdict=verdict, confirms=confirms)
+
+    tried = [
+        of(1, "planned"), of(2, "e1", "undecided"), of(3, "e1"), of(4, "planned", confirms=True),
+        of(5, "e1"), of(6, "planned"), of(7, "e3"),
+    ]  # fmt: skip
+    assert [one.name for one in chain_of(tried)] == ["e1", "e3", "e7"]
+    assert chain_of(tried[1:2]) == []
 
 
 def test_values_that_are_valid_together_alone_are_taken() -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
 from trainwright.tools.answers import NextCall
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.studies import every_study
-from trainwright.tools.hyperparameter_tuner.experiments.verdict import KEPT
+from trainwright.tools.hyperparameter_tuner.experiments.verdict import CRASHED, KEPT
 from trainwright.tools.ledger import Look
 from trainwright.tools.training_orchestrator.snapshots import code_of, folder_of_snapshot, snapshot_folder
 from trainwright.tools.workspace import Workspace
@@ -17,6 +18,8 @@ from trainwright.tools.workspace.tables import Study
 from trainwright.trainer.base.errors import NotFoundError
 
 DOCUMENT = "phases/04_optimization/experiments.md"
+PLANNED = "planned"
+"""Name of the state that planning and baseline accepted."""
 MAX_LINES = 12
 """Of a journal in an answer."""
 
@@ -46,7 +49,7 @@ class Experiment:
     @classmethod
     def of_plan(cls, code: str) -> Self:
         """Return the state that planning and baseline accepted."""
-        return cls("planned", "", "the accepted baseline", code, {})
+        return cls(PLANNED, "", "the accepted baseline", code, {})
 
     def told(self) -> str:
         """Say in one line what was tried, and with which verdict."""
@@ -73,13 +76,25 @@ def experiments_of(evidence: Evidence) -> list[Experiment]:
 
 
 def incumbent_of(evidence: Evidence, base: str) -> Experiment | None:
-    """Return the newest experiment on a configuration that was kept; None: what planning accepted holds.
+    """Return the newest kept experiment of the chain on a configuration; None: what planning accepted holds.
 
     Args:
         base: the configuration's digest.
     """
-    kept = [one for one in experiments_of(evidence) if one.verdict == KEPT]
-    return next((one for one in reversed(kept) if one.base_config_digest == base), None)
+    own = [one for one in experiments_of(evidence) if one.base_config_digest == base]
+    return chain_of(own)[-1] if chain_of(own) else None
+
+
+def chain_of(experiments: Sequence[Experiment]) -> list[Experiment]:
+    """Return the kept experiments each of which was held against the one before, the first against the plan.
+
+    One that was kept against an older state is a branch: it does not take the chain's place.
+    """
+    chain: list[Experiment] = []
+    for one in experiments:
+        if one.verdict == KEPT and not one.confirms and one.against == (chain[-1].name if chain else PLANNED):
+            chain.append(one)
+    return chain
 
 
 def next_idea(workspace: Workspace, study: Study) -> NextCall:
@@ -88,10 +103,17 @@ def next_idea(workspace: Workspace, study: Study) -> NextCall:
         evidence = Evidence(session, workspace, study.project, inspection=Look())
         own = next(one for one in experiments_of(evidence) if one.study == study.id)
         holds = incumbent_of(evidence, own.base_config_digest)
-    name = holds.name if holds is not None else own.against
-    folder = folder_of_snapshot(workspace, study.project, holds.code if holds is not None else own.against_code)
+        first = next(one for one in experiments_of(evidence) if one.base_config_digest == own.base_config_digest)
+    name = holds.name if holds is not None else PLANNED
+    folder = folder_of_snapshot(workspace, study.project, holds.code if holds is not None else first.against_code)
     why = f"the next idea goes on from {name}, whose code lies in {folder}"
-    if own.verdict == KEPT:
+    if own.verdict == CRASHED:
+        why = f"correct the code and start it again; or {why}"
+    elif own.confirms:
+        why = f"bring its code and changes through the gates; or {why}"
+    elif own.verdict == KEPT and own.name != name:
+        why = f"it is a branch beside {name}: combine the two; {why}"
+    elif own.verdict == KEPT:
         why += "; or end: measure the chain once by confirm, and bring its code and changes through the gates"
     return NextCall(tool="read_document", arguments={"path": f"{DOCUMENT}#the-end"}, why=why)
 

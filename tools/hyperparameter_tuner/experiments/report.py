@@ -10,7 +10,7 @@ from trainwright.tools.documents.rendering import render
 from trainwright.tools.figures.style import BLUE, GREY, VERMILION, label, new_figure, save
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.hyperparameter_tuner.experiments.journal import Experiment, experiments_of
-from trainwright.tools.hyperparameter_tuner.experiments.verdict import KEPT
+from trainwright.tools.hyperparameter_tuner.experiments.verdict import CRASHED, KEPT
 from trainwright.tools.training_orchestrator.snapshots import folder_of_snapshot
 from trainwright.trainer.run import write_report
 
@@ -30,9 +30,11 @@ def rows_of(evidence: Evidence, study_id: str, results: dict[str, Any]) -> list[
 
 def write_journal(rows: list[dict[str, Any]], project: str, objective: dict[str, str], folder: Path) -> None:
     """Write report and picture below a folder."""
-    kept = sum(row["verdict"] == KEPT for row in rows)
+    judged = [row for row in rows if row["verdict"] != CRASHED and not row["confirms"]]
+    kept = sum(row["verdict"] == KEPT for row in judged)
     text = render(
-        "hyperparameter_tuner/experiments/experiments.md.j2", project=project, rows=rows, total=len(rows), kept=kept,
+        "hyperparameter_tuner/experiments/experiments.md.j2", project=project, rows=rows, total=len(judged), kept=kept,
+        beside=len(rows) - len(judged),
         link=PLOT, **objective,
     )  # fmt: skip
     write_report(folder / REPORT, text)
@@ -45,7 +47,7 @@ def _row(evidence: Evidence, one: Experiment) -> dict[str, Any]:
     added, removed = one.lines
     return {
         "name": one.name, "number": int(one.name.rpartition("-")[2]), "idea": one.idea,
-        "against": one.against, "verdict": one.results["verdict"],
+        "against": one.against, "confirms": one.confirms, "verdict": one.results["verdict"],
         "mean": effect.get("mean"), "low": effect.get("low"), "high": effect.get("high"),
         "before": before.get("mean"), "after": after.get("mean"), "seeds": len(one.results["seeds"]),
         "added": added, "removed": removed, "changes": one.changes,

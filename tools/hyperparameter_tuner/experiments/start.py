@@ -21,6 +21,7 @@ from trainwright.tools.hyperparameter_tuner.ablation.section import (
 from trainwright.tools.hyperparameter_tuner.ablation.start import begun_by, reference_of
 from trainwright.tools.hyperparameter_tuner.experiments.journal import (
     DOCUMENT,
+    PLANNED,
     Experiment,
     changed_lines,
     experiments_of,
@@ -46,7 +47,6 @@ from trainwright.trainer.run import RunKind
 from trainwright.trainer.user_code.entries import entry_file, is_entry
 
 KEY = "experiment"
-PLANNED = "planned"
 EXAMPLE = {KEY: {"idea": "batch norm after each convolution"}}
 JUDGING = ("data", "metrics", "loss", "evaluation_gate")
 """Sections that name the user's code by which rows are made and results are judged."""
