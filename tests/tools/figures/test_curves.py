@@ -9,6 +9,7 @@ import sys
 
 import pytest
 
+from trainwright.server import app
 from trainwright.tools import training_monitor
 from trainwright.tools.figures import curves, drawing, gradients, kinds
 from trainwright.tools.figures.style import plain
@@ -86,7 +87,7 @@ def test_a_million_points_are_read_in_few_buckets_and_never_one_by_one(make_run,
 
 
 def test_matplotlib_stays_out_of_the_servers_start():
-    code = f"import sys, trainwright.server.app, {training_monitor.__name__} as _;"
+    code = f"import sys, {app.__name__}, {training_monitor.__name__} as _;"
     code += "sys.exit(any(name in sys.modules for name in ('matplotlib', 'torch', 'numpy')))"
     assert subprocess.run([sys.executable, "-P", "-c", code], check=False).returncode == 0
 
