@@ -71,17 +71,20 @@ def watched_ablation(evidence: Records) -> NextCall | None:
     return NextCall(tool="tuning_status", arguments=watched, why="an ablation study is under way")
 
 
-def more_seeds(evidence: Records) -> NextCall | None:
+def more_seeds(evidence: Records, room: int) -> NextCall | None:
     """Return twice the seeds for the arm that leads the newest ablation study, where its own do not settle it.
 
     None where a level was better beyond the noise, where nothing leads the reference, after ten seeds, and where the
     limits leave fewer runs.
+
+    Args:
+        room: runs that the limits leave.
     """
     results = _newest(evidence)
     if not results or any(effect["verdict"] == "better" for effect in results["effects"]):
         return None
     found, repeats = beside_best(results, validation_rows(evidence)), len(results["seeds"])
-    if found is None or not found[0]["changes"] or repeats >= ENOUGH_SEEDS or evidence.trials_left < 4 * repeats:
+    if found is None or not found[0]["changes"] or repeats >= ENOUGH_SEEDS or room < 4 * repeats:
         return None
     leads = found[0]
     why = f"{leads['name']} leads the ablation study, and {repeats} seeds do not settle it; those made are taken over"

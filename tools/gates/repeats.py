@@ -10,7 +10,7 @@ from trainwright.tools.gates.decision import Option
 from trainwright.tools.gates.exits import takes_best
 from trainwright.tools.gates.improvement import seeds_in_words, validation_rows
 from trainwright.tools.gates.records import Records
-from trainwright.tools.gates.searches import seconds_a_trial, time_in_words
+from trainwright.tools.gates.searches import runs_left, seconds_a_trial, time_in_words
 from trainwright.tools.gates.studies import ACTIVE, ablation_studies
 from trainwright.trainer.config.search_words import asked_seeds
 
@@ -32,11 +32,9 @@ def owed_repeats(evidence: Records) -> Option | None:
     if under_way := next((name for name, body in studies.items() if body["state"] in ACTIVE), None):
         watched = {"study_id": under_way, "wait_seconds": 50}
         return Option(call=NextCall(tool="tuning_status", arguments=watched, why="the configuration is being repeated"))
-    seconds, room = seconds_a_trial(evidence), evidence.trials_left
-    if seconds and evidence.seconds_left is not None:
-        room = min(room, int(evidence.seconds_left / seconds))
-    if room < seeds:
+    if runs_left(evidence) < seeds:
         return None
+    seconds = seconds_a_trial(evidence)
     time = f", about {time_in_words(seeds * seconds)}" if seconds else ""
     why = (
         f"the intent asks for several seeds ({asked.words!r}): mean, deviation and interval over {seeds} that the "

@@ -101,7 +101,7 @@ def first_search(evidence: Records) -> NextCall:
         return watched
     if why := no_room(evidence):
         return conclude(evidence, why)
-    if (more := more_seeds(evidence)) is not None:
+    if (more := more_seeds(evidence, runs_left(evidence))) is not None:
         return more
     search = _fitting(evidence)
     why = f"search for better; {costs(evidence, search['trials'], search.get('confirmation_repeats', USUAL_REPEATS))}"
@@ -277,6 +277,12 @@ def affordable(evidence: Records, trials: int, repeats: int) -> int:
     if not seconds or left is None:
         return min(trials, evidence.trials_left)
     return min(trials, evidence.trials_left, int(left / seconds) - 2 * repeats)
+
+
+def runs_left(evidence: Records) -> int:
+    """Return how many runs of the measured time the limits on trials and time leave."""
+    seconds, left = seconds_a_trial(evidence), evidence.seconds_left
+    return min(evidence.trials_left, int(left / seconds)) if seconds and left is not None else evidence.trials_left
 
 
 def search_seconds(evidence: Records, arguments: dict[str, Any]) -> float | None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from pathlib import Path
+from collections.abc import Mapping
+from pathlib import Path, PurePosixPath
 from tempfile import mkdtemp
+from typing import NamedTuple
 
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.workspace import Workspace
@@ -14,6 +16,7 @@ from trainwright.tools.workspace.workspace import checked_name
 from trainwright.trainer.base.canonical import digest_bytes, digest_json
 from trainwright.trainer.base.errors import ConfigurationError, GateRefusedError, IntegrityError, NotFoundError
 from trainwright.trainer.base.paths import SKIPPED
+from trainwright.trainer.user_code.import_record import meanings_of
 
 SUFFIXES = frozenset({".py", ".yaml", ".yml", ".toml", ".cfg", ".ini"})
 """Of files that are copied: code, and what code is configured by. Data are linked, and held to the plan's digests."""
@@ -38,7 +41,7 @@ def take_snapshot(workspace: Workspace, project: str, root: Path) -> str:
     place.parent.mkdir(parents=True, exist_ok=True)
     draft = Path(mkdtemp(prefix=".draft-", dir=place.parent))
     try:
-        _lay(root.resolve(), draft, files, own)
+        _lay(_Laying(root.resolve(), files, own), draft)
         (draft / MANIFEST).write_text(json.dumps({name: digest_bytes(content) for name, content in files.items()}))
         draft.rename(place)
     except OSError:
@@ -85,6 +88,11 @@ def _is(path: Path, digest: str) -> bool:
     return path.is_file() and not path.is_symlink() and digest_bytes(path.read_bytes()) == digest
 
 
+def accepted_code(evidence: Evidence) -> str | None:
+    """Return the snapshot that the present configuration's baseline was trained with; None where there is none."""
+    return evidence.baseline.directory.specification().code_state if evidence.baseline is not None else None
+
+
 def of_accepted_code(evidence: Evidence) -> Evidence:
     """Return the evidence with its gates held to the code that the baseline was trained with, and not to the folder's.
 
@@ -92,8 +100,7 @@ def of_accepted_code(evidence: Evidence) -> Evidence:
         GateRefusedError: no baseline of the present configuration whose code was kept, or is there still.
         ConfigurationError: too much code to keep.
     """
-    baseline = evidence.baseline
-    kept = baseline.directory.specification().code_state if baseline is not None else None
+    baseline, kept = evidence.baseline, accepted_code(evidence)
     if kept is None and baseline is not None and not evidence.surroundings(baseline):
         kept = take_snapshot(evidence.workspace, evidence.name, evidence.code_root)
     if kept is None:
@@ -110,6 +117,13 @@ def code_of(folder: Path) -> dict[str, str]:
     """Return the text of each copied file of a snapshot, by its path."""
     kept = digests_of_snapshot(folder)
     return {name: (folder / name).read_text(encoding="utf-8", errors="replace") for name in kept}
+
+
+def meaning_of_code(texts: Mapping[str, str]) -> str:
+    """Return the digest of what code does, {file: text}: comments, docstrings and formatting are not in it."""
+    sources = {name: text.encode() for name, text in texts.items()}
+    python = meanings_of({name: source for name, source in sources.items() if name.endswith(".py")})
+    return digest_json({name: digest_bytes(source) for name, source in sources.items()} | python)
 
 
 def _files(root: Path, *, without: Path) -> dict[str, bytes]:
@@ -138,26 +152,32 @@ def _is_looked_into(folder: Path, without: Path) -> bool:
     return folder.name not in SKIPPED and not folder.name.startswith(".") and folder != without
 
 
-def _lay(source: Path, target: Path, files: dict[str, bytes], without: Path, below: str = "") -> None:
-    """Write the files into a folder, and link everything else of the source into it; a folder without code as one."""
-    for entry in os.scandir(source):
-        name = f"{below}{entry.name}"
-        if name in files:
-            (target / entry.name).write_bytes(files[name])
-        elif any(known.startswith(f"{name}/") for known in files):
-            (target / entry.name).mkdir()
-            _lay(Path(entry.path), target / entry.name, files, without, f"{name}/")
-        elif _is_linked(entry.name) and Path(entry.path) != without:
-            (target / entry.name).symlink_to(_leads_to(entry, source, files, below))
+class _Laying(NamedTuple):
+    """What a snapshot is laid from: a root, its copied files, and the folder that is left out."""
+
+    root: Path
+    files: dict[str, bytes]
+    without: Path
 
 
-def _leads_to(entry: os.DirEntry[str], source: Path, files: dict[str, bytes], below: str) -> str:
+def _lay(of: _Laying, target: Path) -> None:
+    """Write the files into a folder, and link everything else of the root into it; a folder without code as one."""
+    folders = {"."} | {str(one) for name in of.files for one in PurePosixPath(name).parents}
+    for folder in sorted(folders):  # those above come first
+        (target / folder).mkdir(exist_ok=True)
+        for entry in os.scandir(of.root / folder):
+            name = (PurePosixPath(folder) / entry.name).as_posix()
+            if name in of.files:
+                (target / name).write_bytes(of.files[name])
+            elif name not in folders and _is_linked(entry.name) and Path(entry.path) != of.without:
+                (target / name).symlink_to(_leads_to(entry, of, folder))
+
+
+def _leads_to(entry: os.DirEntry[str], of: _Laying, folder: str) -> str:
     """Return where a link leads: of a link to copied code, to the copy beside it."""
-    if entry.is_symlink():
-        root = source if not below else source.parents[below.count("/") - 1]
-        real = Path(entry.path).resolve()
-        if real.is_relative_to(root) and real.relative_to(root).as_posix() in files:
-            return os.path.relpath(real.relative_to(root), below or ".")
+    real = Path(entry.path).resolve()
+    if entry.is_symlink() and real.is_relative_to(of.root) and real.relative_to(of.root).as_posix() in of.files:
+        return os.path.relpath(real.relative_to(of.root), folder)
     return entry.path
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,16 +14,9 @@ from trainwright.tools import projects
 from trainwright.tools.documents.rendering import render
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.hyperparameter_tuner import StudyView, start_study, study_status
-from trainwright.tools.hyperparameter_tuner.ablation.conduct import lines_of
-from trainwright.tools.hyperparameter_tuner.ablation.section import (
-    AblationSearch,
-    AblationSection,
-    ExperimentSection,
-    checked_changes,
-)
+from trainwright.tools.hyperparameter_tuner.ablation.section import checked_changes
 from trainwright.tools.hyperparameter_tuner.experiments.journal import Experiment, chain_of
 from trainwright.tools.hyperparameter_tuner.experiments.start import _require_same_judge
-from trainwright.tools.ledger.events import TrialEnded
 from trainwright.tools.reports.model_card import _tried
 from trainwright.tools.training_orchestrator.snapshots import of_accepted_code, take_snapshot
 from trainwright.tools.verification import verify_workspace
@@ -49,7 +43,7 @@ def tried(workspace: Workspace, idea: str, **given: Any) -> tuple[StudyView, dic
 def test_ideas_in_code_are_judged_from_snapshots_and_the_kept_one_is_the_next_incumbent(at: At) -> None:
     workspace = at("diagnosed")
     code = workspace.path.parent / "code"
-    with pytest.raises(ConfigurationError, match="those of planned: there is nothing to compare"):
+    with pytest.raises(ConfigurationError, match="those of planned do: there is nothing to compare"):
         start_study(workspace, NAME, search={"experiment": "the same again"})
     with pytest.raises(ConfigurationError, match="cannot be varied"):
         start_study(
@@ -57,6 +51,9 @@ def test_ideas_in_code_are_judged_from_snapshots_and_the_kept_one_is_the_next_in
         )
     with pytest.raises(NotFoundError, match="no 'experiment-9'"):
         start_study(workspace, NAME, search={"experiment": {"idea": "as then", "code": "experiment-9"}})
+    (code / "flower_model.py").write_text(f"# a comment\n{MODEL}")
+    with pytest.raises(ConfigurationError, match="there is nothing to compare"):
+        start_study(workspace, NAME, search={"experiment": "a comment is no idea"})
     (code / "flower_model.py").write_text(MODEL.replace("self.layers(rows)", "self.layers(0 * rows)"))
     view, worse = tried(workspace, "look at nothing", max_repeats=3)
     assert (worse["verdict"], worse["against"], worse["incumbent"]) == ("discarded", "planned", "planned")
@@ -82,6 +79,7 @@ def test_ideas_in_code_are_judged_from_snapshots_and_the_kept_one_is_the_next_in
     report = (workspace.project_folder(NAME) / "experiments.md").read_text()
     assert "2 of `flowers` were judged, 1 kept, beside 1 that crashed or confirmed a chain" in report
     assert "wider, a higher rate, and eyes" in report
+    assert len(re.findall(r"− 0\.\d+ \(seed \d+\)", report)) == 5, "two seeds of the first, three of the second"
     with workspace.session() as session:
         card = render("reports/tried.md.j2", tried=_tried(Evidence(session, workspace, NAME)))
     assert "- experiment-2, wider, a higher rate, and eyes, against experiment-1: kept: " in card
@@ -109,29 +107,19 @@ def test_what_judges_results_is_not_edited_in_an_experiment(at: At, named: str, 
         _require_same_judge(accepted, then, then)
 
 
-@pytest.mark.requirement("TUNE-5")
-def test_a_conductor_that_is_begun_again_judges_no_run_that_is_under_way() -> None:
-    section = ExperimentSection(
-        idea="a", number=1, code="c", changes={}, against="planned", against_code="p", against_changes={}
-    )
-    bounds = AblationSection(factors={}, combinations=[], repeats=8)
-    search = AblationSearch(ablation=bounds, experiment=section)
-    ended = [TrialEnded(number=number, state="completed", value=0.5 + number % 2 / 10) for number in range(4)]
-    lines = [*ended, TrialEnded(number=4, state="running"), TrialEnded(number=5, state="running")]
-    assert [len(lines_of(search, lines, repeats)) for repeats in search.looks[:2]] == [4, 6]
-    assert lines_of(search, lines, 2) == ended
-
-
 def test_the_chain_is_what_was_kept_against_what_was_kept_before() -> None:
-    def of(number: int, against: str, verdict: str = "kept", *, confirms: bool = False) -> Experiment:
-        return Experiment(f"e{number}", "", "", "", {}, against=against, verdict=verdict, confirms=confirms)
+    def of(name: str, against: str, verdict: str = "kept", *, confirms: bool = False) -> Experiment:
+        return Experiment(
+            name, "", "", name, {}, against=against, against_code=against, verdict=verdict, confirms=confirms
+        )
 
     tried = [
-        of(1, "planned"), of(2, "e1", "undecided"), of(3, "e1"), of(4, "planned", confirms=True),
-        of(5, "e1"), of(6, "planned"), of(7, "e3"),
+        of("1", "p"), of("2", "1", "undecided"), of("3", "1"), of("4", "p", confirms=True), of("5", "1"), of("6", "p"),
+        of("7", "3"),
     ]  # fmt: skip
-    assert [one.name for one in chain_of(tried)] == ["e1", "e3", "e7"]
-    assert chain_of(tried[1:2]) == []
+    assert [one.name for one in chain_of(tried, Experiment.of_plan("p"))] == ["planned", "1", "3", "7"]
+    assert [one.name for one in chain_of(tried, Experiment.of_plan("3"))] == ["planned", "7"], "3 has become the plan"
+    assert [one.name for one in chain_of(tried, Experiment.of_plan("new"))] == ["planned"]
 
 
 def test_values_that_are_valid_together_alone_are_taken() -> None:

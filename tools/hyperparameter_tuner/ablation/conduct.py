@@ -55,15 +55,10 @@ def conduct_ablation(workspace: Workspace, study_id: str) -> None:
         for repeats in search.looks:
             numbers = range(repeats * len(search.design.arms))
             side_by_side(search.width, [partial(_carry_out_or_stop, workspace, study, search, one) for one in numbers])
-            lines = lines_of(search, _lines(workspace, study_id), repeats)
+            lines = _lines(workspace, study_id)[: len(numbers)]  # a conductor before may have begun a later look
             if is_decided(workspace, study, search, lines):
                 break
         publish_results(workspace, study_id, lines)
-
-
-def lines_of(search: AblationSearch, lines: list[TrialEnded], repeats: int) -> list[TrialEnded]:
-    """Return the lines of so many seeds: a conductor before this one may have begun runs of a later look."""
-    return lines[: repeats * len(search.design.arms)]
 
 
 def parameters_of(study: Study, search: AblationSearch, number: int) -> dict[str, Any]:

@@ -32,12 +32,12 @@ from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.improvement import confirmation_seeds, validation_rows
 from trainwright.tools.gates.studies import ablation_studies
 from trainwright.tools.hyperparameter_tuner.ablation.results import results_of
-from trainwright.tools.hyperparameter_tuner.ablation.section import AblationSearch, ExperimentSection, recorded_search
+from trainwright.tools.hyperparameter_tuner.ablation.section import AblationSearch, recorded_search
 from trainwright.tools.hyperparameter_tuner.experiments.journal import MAX_LINES, experiments_of, incumbent_of
 from trainwright.tools.hyperparameter_tuner.experiments.report import REPORT as JOURNAL
 from trainwright.tools.hyperparameter_tuner.experiments.report import rows_of, write_journal
 from trainwright.tools.ledger.events import AblationChanged, TrialEnded
-from trainwright.tools.training_orchestrator.snapshots import folder_of_snapshot
+from trainwright.tools.training_orchestrator.snapshots import accepted_code, folder_of_snapshot
 from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.records import ACTIVE, get_study
 from trainwright.tools.workspace.tables import Study, now
@@ -193,7 +193,7 @@ def ablation_view(session: Session, workspace: Workspace, study: Study) -> dict[
     """Return design and seeds, and once it has ended the conclusion and the effects, those that differ first."""
     search, evidence = recorded_search(study.search), Evidence(session, workspace, study.project)
     if search.experiment is not None:
-        return _experiment_view(workspace, evidence, study, search.experiment)
+        return _experiment_view(workspace, evidence, study)
     design = search.design
     found: dict[str, Any] = {
         "design": search.ablation.design,
@@ -221,22 +221,20 @@ def ablation_view(session: Session, workspace: Workspace, study: Study) -> dict[
     return found
 
 
-def _experiment_view(
-    workspace: Workspace, evidence: Evidence, study: Study, section: ExperimentSection
-) -> dict[str, Any]:
-    """Return an experiment's idea, state of the code and verdict, and the newest lines of the journal."""
-    folder = workspace.project_folder(study.project)
-    every = experiments_of(evidence)
-    own = next((one for one in every if one.study == study.id), None)
-    holds = incumbent_of(evidence, study.base_config_digest)
+def _experiment_view(workspace: Workspace, evidence: Evidence, study: Study) -> dict[str, Any]:
+    """Return an experiment's idea, state of the code and verdict; of the journal the incumbent and the newest lines."""
+    folder, every = workspace.project_folder(study.project), experiments_of(evidence)
+    own = next(one for one in every if one.study == study.id)
+    holds = incumbent_of(evidence, study.base_config_digest, accepted_code(evidence) or own.against_code)
+    told = [one for one in every[:-MAX_LINES] if one.name == holds.name] + every[-MAX_LINES:]
     return {
-        "experiment": f"experiment-{section.number}",
-        "idea": section.idea,
-        "against": section.against,
-        "code": str(folder_of_snapshot(workspace, study.project, section.code)),
-        **({"verdict": own.verdict, "conclusion": own.conclusion} if own is not None and own.verdict else {}),
-        "incumbent": "planned" if holds is None else holds.name,
-        "journal": [one.told() for one in every[-MAX_LINES:]],
+        "experiment": own.name,
+        "idea": own.idea,
+        "against": own.against,
+        "code": str(folder_of_snapshot(workspace, study.project, own.code)),
+        **({"verdict": own.verdict, "conclusion": own.conclusion} if own.verdict else {}),
+        "incumbent": holds.name,
+        "journal": [one.told() for one in told],
         **({"report": str(folder / JOURNAL)} if (folder / JOURNAL).is_file() else {}),
     }
 

@@ -70,6 +70,8 @@ class ExperimentSection(Closed):
     """How many times the very same was judged, this one included."""
     lines: tuple[int, int] = (0, 0)
     """Lines of code added to the incumbent's, and taken from it."""
+    meanings: tuple[str, str] = ("", "")
+    """Digests of what the incumbent's code and the experiment's do, however they are written."""
 
     @property
     def design(self) -> Design:

@@ -31,7 +31,9 @@ from trainwright.tools.hyperparameter_tuner.experiments.verdict import CRASHED, 
 from trainwright.tools.hyperparameter_tuner.process import ensure_conductor, forget_launches, study_folder
 from trainwright.tools.ledger.events import AblationChanged
 from trainwright.tools.training_orchestrator.snapshots import (
+    code_of,
     digests_of_snapshot,
+    meaning_of_code,
     of_accepted_code,
     snapshot_folder,
     take_snapshot,
@@ -83,8 +85,8 @@ def start_experiment(
 
     Raises:
         ConfigurationError: it breaks the form, changes a key that decides how results are judged, or nothing.
-        ConflictError: no baseline whose code was kept, or a file that judges results was edited.
-        GateRefusedError: the project has no baseline yet whose gate has passed.
+        ConflictError: a file that makes rows or judges results was edited, or the key names another study.
+        GateRefusedError: the project has no baseline whose gate has passed, or none whose code was kept.
         LimitReachedError: more runs than the limits leave.
         NotFoundError: there is no such experiment.
     """
@@ -146,8 +148,9 @@ def _judged_before(evidence: Evidence, section: ExperimentSection, most: int) ->
 
 
 def _is_same(one: Experiment, section: ExperimentSection) -> bool:
-    states = (one.code, one.changes, one.against_code, one.against_changes)
-    return states == (section.code, section.changes, section.against_code, section.against_changes)
+    """Whether two experiments compare the same, by what the codes do: another comment is no other idea."""
+    states = (one.meanings, one.changes, one.against_changes)
+    return states == (section.meanings, section.changes, section.against_changes)
 
 
 def _settled(evidence: Evidence, asked: AskedExperiment, base: dict[str, Any]) -> tuple[ExperimentSection, list[str]]:
@@ -157,13 +160,15 @@ def _settled(evidence: Evidence, asked: AskedExperiment, base: dict[str, Any]) -
     changes, notes = checked_changes(_other_than(base, {**before.changes, **asked.changes}), base, evidence.name)
     root = Path(evidence.project.code_root)
     code = take_snapshot(evidence.workspace, evidence.name, root) if asked.code is None else _code(evidence, asked.code)
-    _require_another(code, changes, before, asked)
     for state in dict.fromkeys((code, before.code)):
         _require_same_judge(evidence, accepted, state)
+    then, here = (code_of(snapshot_folder(evidence.workspace, evidence.name, one)) for one in (before.code, code))
+    meanings = (meaning_of_code(then), meaning_of_code(here))
+    _require_another(meanings, changes, before)
     section = ExperimentSection(
         idea=asked.idea, number=len(every) + 1, code=code, changes=changes, against=before.name,
         against_code=before.code, against_changes=before.changes, confirms=asked.confirm,
-        lines=changed_lines(evidence, before.code, code)[:2],
+        lines=changed_lines(then, here), meanings=meanings,
     )  # fmt: skip
     looks = sum(_is_same(one, section) and one.verdict not in {"", CRASHED} for one in every)
     return section.model_copy(update={"look": looks + 1}), notes
@@ -193,10 +198,11 @@ def _read(search: dict[str, Any], project: str) -> tuple[AskedExperiment, int]:
 
 def _incumbent(evidence: Evidence, named: str | None, base: str) -> Experiment:
     """Return what the experiment is compared with. Raises ConflictError: it was judged on another configuration."""
-    planned = Experiment.of_plan(str(evidence.code_state))
-    if named in {None, PLANNED}:
-        return (incumbent_of(evidence, base) if named is None else None) or planned
-    found = _named(evidence, str(named))
+    if named is None:
+        return incumbent_of(evidence, base, str(evidence.code_state))
+    if named == PLANNED:
+        return Experiment.of_plan(str(evidence.code_state))
+    found = _named(evidence, named)
     if found.base_config_digest != base:
         raise ConflictError(
             f"{found.name} was judged on another configuration than the present one.",
@@ -219,14 +225,13 @@ def _named(evidence: Evidence, name: str) -> Experiment:
     return known[name]
 
 
-def _require_another(code: str, changes: dict[str, Any], before: Experiment, asked: AskedExperiment) -> None:
-    if (code, changes) == (before.code, before.changes):
+def _require_another(meanings: tuple[str, str], changes: dict[str, Any], before: Experiment) -> None:
+    if meanings[0] == meanings[1] and changes == before.changes:
         raise ConfigurationError(
-            f"Code and configuration are those of {before.name}: there is nothing to compare.",
+            f"Code and configuration do what those of {before.name} do: there is nothing to compare.",
             remedy="Edit the code first, or give `changes`; the same again on other seeds is an ablation study without "
             'factors, {"ablation": {"repeats": 5}}.',
             document=DOCUMENT,
-            details={"idea": asked.idea},
         )
 
 
