@@ -79,7 +79,10 @@ def test_ideas_in_code_are_judged_from_snapshots_and_the_kept_one_is_the_next_in
     report = (workspace.project_folder(NAME) / "experiments.md").read_text()
     assert "2 of `flowers` were judged, 1 kept, beside 1 that crashed or confirmed a chain" in report
     assert "wider, a higher rate, and eyes" in report
-    assert len(re.findall(r"− 0\.\d+ \(seed \d+\)", report)) == 5, "two seeds of the first, three of the second"
+    assert len(re.findall(r"0\.\d+ against 0\.\d+ \(seed \d+\)", report)) == 5, (
+        "two seeds of the first, three of the next"
+    )
+    assert len(re.findall(r"failed against 0\.\d+ \(seed \d+\)", report)) == 2
     with workspace.session() as session:
         card = render("reports/tried.md.j2", tried=_tried(Evidence(session, workspace, NAME)))
     assert "- experiment-2, wider, a higher rate, and eyes, against experiment-1: kept: " in card

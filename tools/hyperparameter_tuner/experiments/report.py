@@ -49,17 +49,18 @@ def _row(evidence: Evidence, one: Experiment) -> dict[str, Any]:
         "name": one.name, "number": int(one.name.rpartition("-")[2]), "idea": one.idea,
         "against": one.against, "confirms": one.confirms, "verdict": one.results["verdict"],
         "mean": effect.get("mean"), "low": effect.get("low"), "high": effect.get("high"),
-        "pairs": _pairs(one.results), "before": before.get("mean"), "after": after.get("mean"), "seeds": len(one.results["seeds"]),
+        "pairs": _pairs(one.results),
+        "before": before.get("mean"), "after": after.get("mean"), "seeds": len(one.results["seeds"]),
         "added": added, "removed": removed, "changes": one.changes,
         "folder": str(folder_of_snapshot(evidence.workspace, evidence.name, one.code)),
     }  # fmt: skip
 
 
 def _pairs(results: dict[str, Any]) -> str:
-    """Return both values of each seed, the experiment's first: `0.95 − 0.93 (seed 7), …`."""
+    """Return both values of each seed, the experiment's first: `0.95 against 0.93 (seed 7), …`."""
     before, after = (["failed" if one is None else f"{one:.6g}" for one in arm["values"]] for arm in results["arms"])
     seeds = zip(results["seeds"], before, after, strict=True)
-    return ", ".join(f"{own} − {other} (seed {seed})" for seed, other, own in seeds)
+    return ", ".join(f"{own} against {other} (seed {seed})" for seed, other, own in seeds)
 
 
 def _draw(rows: list[dict[str, Any]], objective: dict[str, str], path: Path) -> Path:
