@@ -35,6 +35,7 @@ from trainwright.tools.hyperparameter_tuner.trials import (
     wave_of,
 )
 from trainwright.tools.hyperparameter_tuner.warm_start import known_trials
+from trainwright.tools.launchers import await_warm
 from trainwright.tools.ledger.events import StudyChanged, TrialEnded
 from trainwright.tools.limits import require_trials
 from trainwright.tools.workspace import Workspace
@@ -53,6 +54,7 @@ LONG_PATIENCE_SECONDS = 300.0
 def main(arguments: Sequence[str]) -> int:
     """Conduct one study to its end; 0 also when another conductor has it already."""
     path, study_id = arguments
+    await_warm()
     workspace = Workspace.open(Path(path), patience_seconds=LONG_PATIENCE_SECONDS)
     with workspace.session() as session:
         study = get_study(session, study_id)

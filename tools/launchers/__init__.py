@@ -57,12 +57,18 @@ def keep_warm(folder: Path, *, most: int, idle_seconds: float) -> None:
         _OWN.warm.close()
 
 
+def await_warm() -> None:
+    """Let each run that this process starts wait for its warm process: many of a kind follow."""
+    _OWN.warm.are_awaited = True
+
+
 __all__ = [
     "LAUNCH",
     "LAUNCHERS",
     "Gpu",
     "Launch",
     "Launcher",
+    "await_warm",
     "is_living",
     "keep_warm",
     "launcher_of",

@@ -1,7 +1,8 @@
 """Warm processes of this server or conductor: started beside the first run of an environment, asked to fork the next.
 
-A run's start never depends on one: where none is ready, or none answers in time, the run starts cold. A fork begins
-only when it is told so here, after its process has been recorded, so that there are never two workers.
+Where many runs follow, the first waits for its start too: a library is imported once, not by each of those side by
+side. A run's start never depends on one: where none is ready, or none answers in time, the run starts cold. A fork
+begins only when it is told so here, after its process has been recorded, so that there are never two workers.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from trainwright.trainer.starting import handover
 ANSWER_SECONDS = 2.0
 """How long a fork is waited for; it takes hundredths of a second."""
 IMPORT_SECONDS = 120.0
-POLL_SECONDS = 0.1
+POLL_SECONDS, AWAITED_SECONDS = 0.1, 0.01
 MAX_BYTES = 400 << 20
 """Of memory of its own, which one may hold."""
 FREE_BYTES = 4 * MAX_BYTES
@@ -96,6 +97,8 @@ class WarmProcesses:
 
     def __init__(self) -> None:
         self.limits: WarmLimits | None = None
+        self.are_awaited = False
+        """Whether a run waits for one that is not ready, as the first of many."""
         self._lock = threading.Lock()
         self._kept: OrderedDict[str, _Warm] = OrderedDict()
         atexit.register(self.close)  # sooner than by the end of their sockets, which one that imports does not see
@@ -107,6 +110,8 @@ class WarmProcesses:
         if not self._serves(kind):
             return None
         key = _key(kind)
+        if self.are_awaited:
+            self._await(key, kind)
         with self._lock:
             warm = self._kept.get(key)
             if warm is None or warm.process is None:
@@ -125,8 +130,7 @@ class WarmProcesses:
             has_begun: whether the run that starts cold has made its imports, which is waited for.
         """
         if self._serves(kind) and self.limits is not None:
-            arguments = (_key(kind), kind, self.limits, has_begun)
-            threading.Thread(target=self._keep, args=arguments, name="warm", daemon=True).start()
+            self._start(_key(kind), kind, has_begun)
 
     def close(self) -> None:
         """End all of them."""
@@ -156,6 +160,26 @@ class WarmProcesses:
             and (kind.runtime is None or kind.runtime.container is None)  # no engine passes a socket on
             and not any(name.startswith(COLD) for name in kind.env)
         )
+
+    def _start(self, key: str, kind: Kind, has_begun: Callable[[], bool]) -> threading.Thread:
+        starting = threading.Thread(
+            target=self._keep, args=(key, kind, self.limits, has_begun), name="warm", daemon=True
+        )
+        starting.start()
+        return starting
+
+    def _await(self, key: str, kind: Kind) -> None:
+        """Start one unless there is one, and return when it is ready, or when none comes: memory is short, say."""
+        starting = self._start(key, kind, lambda: True)
+        deadline = time.monotonic() + IMPORT_SECONDS
+        while time.monotonic() < deadline:
+            with self._lock:
+                warm = self._kept.get(key)
+            if warm is not None and warm.process is not None:
+                return
+            if warm is None and not starting.is_alive():
+                return
+            time.sleep(AWAITED_SECONDS)
 
     def _drop(self, key: str) -> None:
         self._kept.pop(key).end()

@@ -12,6 +12,7 @@ import sys
 import sysconfig
 import threading
 import venv
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -290,6 +291,23 @@ def test_none_takes_more_memory_than_it_may_and_none_starts_where_memory_is_shor
     own.warm.prepare(kind_of_run(run), lambda: True)
     until(lambda: not any(thread.name == "warm" for thread in threading.enumerate()), "it is decided")
     assert len(started) == 1
+
+
+@pytest.mark.requirement("REPRO-1", "TUNE-4")
+def test_the_first_of_many_side_by_side_wait_for_one_warm_process_and_where_memory_is_short_for_none(
+    own: Local, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second, third = (make_run(tmp_path / name, SHORT) for name in ("first", "second", "third"))
+    own.warm.are_awaited = True
+    with ThreadPoolExecutor() as pool:
+        launches = list(pool.map(lambda run: begin(own, run, warm=True), (first, second)))
+    assert [launches[0].parent] * 2 == [one.parent for one in launches]
+    ended(first)
+    ended(second)
+    own.warm.close()
+    monkeypatch.setattr(warm_processes, "FREE_BYTES", psutil.virtual_memory().total * 2)
+    begin(own, third, warm=False)
+    ended(third)
 
 
 @pytest.mark.long
