@@ -61,8 +61,7 @@ def plan_training(
         DataError: the data cannot be read.
     """
     root = _root(workspace, request)
-    if request.task is None:
-        load_rulebook().refuse_beyond(request.intent)
+    request = _within_scope(request, root)
     began, owners = time.monotonic(), workspace.path / TABLE
     request, noted = with_intent(request.located(root), owners)
     named = named_device(request.hardware, owners) if request.hardware else None
@@ -95,6 +94,14 @@ def plan_training(
     return plan_answer(workspace, plan, files, name)
 
 
+def _within_scope(request: PlanRequest, root: Path) -> PlanRequest:
+    """Return the request, with the network that its sentence names. Raises ConfigurationError: beyond a plan."""
+    request = request.with_network(root)
+    if request.task is None:
+        load_rulebook().refuse_beyond(request.intent, has_network=request.network is not None)
+    return request
+
+
 def _merged(plan: Plan) -> MergedConfig:
     """Return the plan's configuration, checked. Raises ConfigurationError: what the call gave breaks the schema."""
     try:
@@ -117,8 +124,7 @@ def _again(request: PlanRequest, why: str) -> PlanAnswer:
 def open_questions(workspace: Workspace, request: PlanRequest, wait_seconds: float = 50.0) -> list[str]:
     """Return the open questions about data, goal and money, as a person would be asked; none while files are read."""
     root, owners = _root(workspace, request), workspace.path / TABLE
-    if request.task is None:
-        load_rulebook().refuse_beyond(request.intent)
+    request = _within_scope(request, root)
     request, _ = with_intent(request.located(root), owners)
     found = {} if request.data is None else inspected(workspace, request, root, wait_seconds)
     if found is None:

@@ -19,6 +19,8 @@ DOCUMENTS = SKILL / "planning"
 NAMES = ("models", "memory", "learning_rate", "length", "processes", "beyond")
 """In the order in which their rules are applied."""
 GOALS = ("fastest", "balanced", "best_quality")
+OWN_CODE = "own_code"
+"""Of what is beyond a plan: it names code, which may be the network alone."""
 
 
 def _known_fact(name: str) -> str:
@@ -211,9 +213,14 @@ class Rulebook:
         found = (rule for rule in self.rules if rule.key == key and rule.holds(facts))
         return next((rule for rule in found if rule.decided(facts) is not None), None)
 
-    def refuse_beyond(self, intent: str) -> None:
-        """Refuse to plan what the documents say is not planned, with the page to read. Raises ConfigurationError."""
-        found = next((one for one in self.beyond if re.search(one.words, intent, re.IGNORECASE)), None)
+    def refuse_beyond(self, intent: str, *, has_network: bool = False) -> None:
+        """Refuse to plan what the documents say is not planned, with the page to read. Raises ConfigurationError.
+
+        Args:
+            has_network: whether code that the intent names is known as the model.
+        """
+        beyond = [one for one in self.beyond if not (has_network and one.id == OWN_CODE)]
+        found = next((one for one in beyond if re.search(one.words, intent, re.IGNORECASE)), None)
         if found is not None:
             raise ConfigurationError(
                 f"plan_training does not plan this ({found.id}): {found.say}.",

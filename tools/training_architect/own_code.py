@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from trainwright.tools.answers import NextCall
+from trainwright.tools.training_architect.places import is_inside, place_of
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.config.goal import MEASURED
 from trainwright.trainer.config.goal_words import spoken_goals
@@ -15,13 +17,16 @@ from trainwright.trainer.config.metric_words import NUMBER_METRICS
 
 ENTRY = re.compile(r"[\w./-]+:[A-Za-z_]\w*")
 """`file.py:name` or `package.module:name`."""
+FILE = re.compile(r"[\w./-]*\w\.py\b")
 TRAINER = re.compile(r"^[^#\n]*\b\w*Trainer\(", re.MULTILINE)
 WHOLE = ({"data", "model"}, {"task"})
 """What a configuration names, either of them."""
 
 
-def require_none(given: Mapping[str, Any], entry_of: Callable[[str, Any], dict[str, Any]]) -> None:
-    """Refuse own code, with the call that goes on from there.
+def own_model(given: Mapping[str, Any], entry_of: Callable[[str, Any], dict[str, Any]]) -> dict[str, Any] | None:
+    """Return a model of the user's that is named beside files, which can be planned; None where no code is named.
+
+    All else of own code is refused, with the call that goes on from there.
 
     Args:
         given: arguments of the plan.
@@ -32,14 +37,10 @@ def require_none(given: Mapping[str, Any], entry_of: Callable[[str, Any], dict[s
     """
     own = {key: entry for key in ("data", "model", "task") if (entry := _entry(given.get(key))) is not None}
     if not own:
-        return
+        return None
     _refuse_trainer(own, str(given.get("code_root", ".")))
-    if given.get("data") is not None and "data" not in own and "task" not in own:
-        raise _refusal(
-            own,
-            f"Plan without it, then give create_project the plan's configuration with model {own['model']}",
-            NextCall(tool="plan_training", arguments=_without_model(given), why="the rest is planned from the files"),
-        )
+    if own.keys() == {"model"} and given.get("data") is not None:
+        return own["model"]
     rest = {
         key: entry_of(key, given[key]) for key in ("data", "model") if given.get(key) is not None and key not in own
     }
@@ -82,11 +83,31 @@ def _entry(value: Any) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else {"use": use}
 
 
-def _without_model(given: Mapping[str, Any]) -> dict[str, Any]:
-    usual = {"goal": "balanced", "code_root": "."}
-    return {
-        name: value for name, value in given.items() if value not in (None, {}, usual.get(name)) and name != "model"
-    }
+def network_in(intent: str, root: Path) -> dict[str, Any] | None:
+    """Return the only network of the only file of code under the root that a sentence names; None for none or several.
+
+    The file is parsed, and not run.
+    """
+    places = {place_of(root, name) for name in FILE.findall(intent)}
+    files = [place for place in places if place is not None and is_inside(root, place)]
+    if len(files) != 1:
+        return None
+    try:
+        parsed = ast.parse(files[0].read_text(encoding="utf-8"))
+    except (OSError, SyntaxError, ValueError):
+        return None
+    classes = [one for one in parsed.body if isinstance(one, ast.ClassDef)]
+    networks = [one.name for one in classes if any(ast.unparse(base).endswith("Module") for base in one.bases)]
+    return {"use": f"{files[0].relative_to(root.resolve())}:{networks[0]}"} if len(networks) == 1 else None
+
+
+def refuse_texts(model: Mapping[str, Any]) -> ConfigurationError:
+    """Return the refusal to plan texts for a network of the user's, which takes tokens of a tokenizer of its own."""
+    return ConfigurationError(
+        f"{model['use']!r} is code of yours, and a plan of texts settles model and tokenizer together.",
+        remedy=f"create_project with config={{'model': {dict(model)!r}, 'data': …}}; the page shows texts as data.",
+        document="configs/text.md",
+    )
 
 
 def _goal(given: Mapping[str, Any]) -> dict[str, Any] | None:

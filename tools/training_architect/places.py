@@ -32,7 +32,7 @@ def named_in(intent: str, root: Path) -> str | None:
     """
     later = asked_later(intent)
     words = {word.rstrip("/") for word in FILES.findall(intent[: later.begin if later is not None else None])}
-    inside = {word for word in words if _is_inside(root, place_of(root, word))}
+    inside = {word for word in words if is_inside(root, place_of(root, word))}
     return inside.pop() if len(inside) == 1 else None
 
 
@@ -44,7 +44,8 @@ def place_of(root: Path, name: str) -> Path | None:
         return None
 
 
-def _is_inside(root: Path, place: Path | None) -> bool:
+def is_inside(root: Path, place: Path | None) -> bool:
+    """Whether a place, links followed, lies below the root."""
     return place is not None and place.is_relative_to(root.resolve())
 
 
@@ -58,7 +59,7 @@ def tables_in(root: Path, folder: str) -> tuple[dict[str, Any], str] | None:
         ConfigurationError: several tables of other columns, or some that are named for a split beside others.
     """
     place = place_of(root, folder)
-    if place is None or not place.is_dir() or not _is_inside(root, place):
+    if place is None or not place.is_dir() or not is_inside(root, place):
         return None
     if any((place / name).is_file() for name in SAVED):
         return {"use": "arrow", "args": {"path": folder}}, f"{folder!r} is a data set written by save_to_disk"

@@ -18,6 +18,7 @@ from trainwright.tools.training_architect.fitting import FITTED, MemoryOf, fit
 from trainwright.tools.training_architect.goals import default_target
 from trainwright.tools.training_architect.groups import SAMPLE
 from trainwright.tools.training_architect.hardware import Device
+from trainwright.tools.training_architect.own_code import refuse_texts
 from trainwright.tools.training_architect.places import TABLES
 from trainwright.tools.training_architect.plan import EVALUATED, MIN_RUNS, RUNS, Allowed, Plan, allowed_of, starting
 from trainwright.tools.training_architect.reading import (
@@ -75,7 +76,12 @@ def make_plan(
             says what would be enough.
     """
     assert reading.task is not None, "asked for before"  # noqa: S101
-    models = [(request.model, "as named")] if request.model else proposed_models(reading.task, book)
+    axes = len((found.get("data") or {}).get("shape") or [1])
+    models = [(request.model, "as named")] if request.model else proposed_models(reading.task, book, axes)
+    if request.network is not None:
+        if reading.task not in book.built_in:
+            raise refuse_texts(request.network)
+        models = [(models[-1][0], "it stands in for yours")]
     plans: list[Plan] = []
     for model, why in models:
         plan = Plan(
@@ -85,6 +91,7 @@ def make_plan(
         if environment is not None:
             plan.take("environment", environment.section.named, environment.why, "found beside the code")
         _decide(plan, (model, why), reading, found, memory_of)
+        _take_network(plan)
         plan.passed_over[:0] = [one.slowness for one in plans]
         plans.append(plan)
         if plan.planned_share >= MIN_SHARE:
@@ -160,6 +167,13 @@ def _decide(
             plan.decide(key)
 
 
+def _take_network(plan: Plan) -> None:
+    """Put the user's network in the place of the model that stood in for it."""
+    if plan.request.network is not None:
+        plan.decisions = [one for one in plan.decisions if one.key != "model"]
+        plan.take("model", plan.request.network, "yours; a plan runs no code", "the call")
+
+
 def _add_device(plan: Plan, machine: dict[str, Any]) -> None:
     device, limit = plan.device, plan.request.limits.get("memory_gib")
     memory = min(device.memory_gib, limit) if limit else device.memory_gib
@@ -175,7 +189,12 @@ def _add_device(plan: Plan, machine: dict[str, Any]) -> None:
 def _add_model(plan: Plan, model: dict[str, Any], why: str, found: dict[str, Any] | None) -> None:
     """Settle the model, its size and whether its weights are pretrained."""
     source = "the call" if plan.request.model else "models.md"
-    if plan.request.model is None:
+    if plan.request.network is not None:
+        plan.assumed.append(
+            f"rate, length and memory are those of {model['use']}, since a plan does not run "
+            f"{plan.request.network['use']}: start_training(kind='probe') measures them on yours"
+        )
+    elif plan.request.model is None:
         plan.assumed.append(f"no model was named: {model['args'].get('hub', model['use'])}, {why}")
     args = dict(model["args"])
     facts: Facts = {"family": family_of(model, plan.task)}

@@ -37,6 +37,10 @@ MASKS = re.compile(r"^(?:masks?|annotations?|segmentations?|seg|gt)(?:[_-]\w+)?$
 MAX_OTHER_COLUMNS = 2
 """Columns besides text and target up to which a table is taken for one of texts."""
 IMAGE_SOURCES = ("images", "digits")
+IMAGE_AXES = 3
+"""Of an array that is taken for an image: channels, height, width."""
+OF_COLUMNS = frozenset({"ft_transformer", "tabular_resnet"})
+"""Models that take a row of numbers alone, and no array of more axes."""
 FORMS = {
     "token_classification": "words with tags", "question_answering": "questions with answers in their contexts",
     "multiple_choice": "questions with choices", "seq2seq": "texts with texts to be written", "chat": "conversations",
@@ -159,7 +163,7 @@ def _task_of(use: str, data: dict[str, Any]) -> str | None:
         return "language_model" if use == "text" else "instruction"
     if use in FORMS:
         return use
-    if use in IMAGE_SOURCES:
+    if use in IMAGE_SOURCES or len(data.get("shape") or ()) == IMAGE_AXES:
         return None if data.get("is_number") else "image_classification"
     if data.get("is_number"):
         return "table_regression"
@@ -220,14 +224,19 @@ def family_of(model: dict[str, Any], task: str) -> str:
     return "image" if task.startswith("image_") else "other"
 
 
-def proposed_models(task: str, book: Rulebook) -> list[tuple[dict[str, Any], str]]:
-    """Return the models for a task that names none, the first first, each with why."""
+def proposed_models(task: str, book: Rulebook, axes: int = 1) -> list[tuple[dict[str, Any], str]]:
+    """Return the models for a task that names none, the first first, each with why.
+
+    Args:
+        axes: of a row's inputs.
+    """
     if task in book.built_in:
         listed: list[dict[str, dict[str, Any]]] = [
             {one: {}} if isinstance(one, str) else one for one in book.built_in[task]
         ]
         built_in = [{"use": name, "args": dict(args)} for one in listed for name, args in one.items()]
-        return [(model, "a built-in model for such data") for model in built_in]
+        fitting = [model for model in built_in if axes == 1 or model["use"] not in OF_COLUMNS]
+        return [(model, "a built-in model for such data") for model in fitting]
     names = [name for name, known in book.known.items() if task in known.tasks]
     return [({"use": "transformers", "args": {"hub": name}}, "a small model that is often enough") for name in names]
 

@@ -28,6 +28,8 @@ class PlanRequest:
     data: dict[str, Any] | None = None
     """{use, args}."""
     model: dict[str, Any] | None = None
+    network: dict[str, Any] | None = None
+    """A model of the user's, `file.py:name`, which a plan does not run."""
     task: str | None = None
     hardware: str | None = None
     goal: str = "balanced"
@@ -61,6 +63,14 @@ class PlanRequest:
                 request = replace(request, data=placed(request.data, name, given[name]))
         return request
 
+    def with_network(self, root: Path) -> PlanRequest:
+        """Return the request with the network of the file that the sentence names, where it, or the call, has data."""
+        if self.network or self.model or self.task or not (self.data or named_in(self.intent, root)):
+            return self
+        found = own_code.network_in(self.intent, root)
+        said = () if found is None else (f"model {found['use']!r} was read from the intent",)
+        return replace(self, network=found, noted=(*self.noted, *said))
+
     def located(self, root: Path) -> PlanRequest:
         """Return the request with the file that the sentence names, and a folder's path for a model of a hub's name."""
         if self.data is None and (named := named_in(self.intent, root)) is not None:
@@ -84,7 +94,7 @@ class PlanRequest:
     def as_arguments(self) -> dict[str, Any]:
         """Return the arguments with which plan_training is called again."""
         named = {
-            "intent": self.intent, "data": self.data, "model": self.model, "task": self.task,
+            "intent": self.intent, "data": self.data, "model": self.model or self.network, "task": self.task,
             "hardware": None if "hardware" in self.of_intent else self.hardware, "goal": self.goal,
             "limits": {name: value for name, value in self.limits.items() if name not in self.of_intent},
             "metric": self.metric, "target": self.target,
@@ -116,7 +126,8 @@ def _split(given: Any) -> Any:
 
 def read_request(**given: Any) -> PlanRequest:
     """Return the call's arguments in one form. Raises ConfigurationError for unknown tasks, limits, or remote data."""
-    own_code.require_none(given, entry_of)
+    if (network := own_code.own_model(given, entry_of)) is not None:
+        given |= {"model": None, "network": network}
     for name in ("data", "model"):
         if given.get(name) is not None:
             given[name] = entry_of(name, given[name])

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from trainwright.trainer.config.goal_words import any_of
 from trainwright.trainer.config.search_words import is_negated
 
-_ENDINGS = r"(?:csv|tsv|jsonl?|ndjson|parquet|arrow|orc|xlsx?|txt)(?:\.gz)?"
+_ENDINGS = r"(?:csv|tsv|jsonl?|ndjson|parquet|arrow|orc|xlsx?|npz|txt)(?:\.gz)?"
 FILES = re.compile(rf"(?<![\w/.-])[\w.-][\w./-]{{0,120}}(?:\.{_ENDINGS}\b(?!\.\w)|/(?![\w.-]))")
 """Names of files of data, and of folders with a slash behind them, in a sentence."""
 _FILE = rf"(?!(?:[\w/-]*[/_-])?(?:train|val|valid|validation|dev|test|holdout)\b)[\w.-][\w./-]*\.{_ENDINGS}\b"

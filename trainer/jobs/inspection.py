@@ -161,7 +161,7 @@ def _of_samples(loaded: Any) -> dict[str, Any]:
     if isinstance(loaded, Splits):
         return {"rows": sum(len(samples) for samples in loaded.samples.values()), "columns": []}
     targets = np.asarray(loaded.samples.targets()) if hasattr(loaded.samples, "targets") else None
-    found: dict[str, Any] = {"rows": len(loaded.samples), "columns": []}
+    found: dict[str, Any] = {"rows": len(loaded.samples), "columns": [], "shape": _shape(loaded.samples)}
     if loaded.class_names is None:
         return found | {"is_number": True}
     if targets is not None and targets.ndim == 1:
@@ -169,6 +169,13 @@ def _of_samples(loaded: Any) -> dict[str, Any]:
         pairs = zip(names.tolist(), counts.tolist(), strict=True)
         return found | {"classes": {loaded.class_names[int(name)]: count for name, count in pairs}}
     return found | {"classes": dict.fromkeys(loaded.class_names, 0)}
+
+
+def _shape(samples: Any) -> list[int] | None:
+    """Return the shape of a sample's inputs; None where they are not one array."""
+    first = samples[0] if len(samples) else None
+    inputs = first[0] if isinstance(first, tuple | list) and len(first) else None
+    return list(inputs.shape) if isinstance(inputs, torch.Tensor | np.ndarray) else None
 
 
 def _of_frame(

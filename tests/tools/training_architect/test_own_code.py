@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from trainwright.tools.projects import create_project
+from trainwright.tools.training_architect import PlanAnswer, plan_training
 from trainwright.tools.training_architect.request import read_request
 from trainwright.tools.workspace import Workspace
 from trainwright.trainer.base.errors import ConfigurationError
@@ -71,13 +73,36 @@ def test_what_is_missing_is_asked_for() -> None:
     assert call["arguments"]["goal"] == {"metric": "f1", "direction": "maximize", "target": 0.8}
 
 
-def test_files_are_planned_without_the_users_model() -> None:
-    found = refused(model="net.py:Net", data="flowers.csv", code_root="/job")
-    assert "with model {'use': 'net.py:Net'}" in found.remedy
-    call = found.details["next"]
-    assert (call["tool"], call["arguments"]) == (
-        "plan_training", {"intent": SENTENCE, "data": "flowers.csv", "code_root": "/job"},
-    )  # fmt: skip
+@pytest.mark.slow
+def test_files_are_planned_for_the_users_network_which_the_call_or_the_sentence_names(tmp_path: Path) -> None:
+    rows = np.random.default_rng(3).normal(size=(60, 1, 6, 6)).astype(np.float32)
+    np.savez(tmp_path / "signs.npz", x=rows, y=np.arange(60) % 3)
+    (tmp_path / "net.py").write_text("from torch import nn\nclass Net(nn.Module): pass\n1 / 0\n")
+    (tmp_path / "words.csv").write_text("text,kind\n" + "".join(f"word {n} of it,{n % 2}\n" for n in range(60)))
+    (tmp_path / "w").mkdir()
+    (tmp_path / "w" / "settings.yaml").write_text("code_roots: ['..']\n")
+    workspace = Workspace.open(tmp_path / "w")
+
+    def planned(**given: Any) -> PlanAnswer:
+        return plan_training(workspace, read_request(code_root=str(tmp_path), **given))
+
+    for given in (
+        {"intent": "Tell the sign, accuracy 0.9", "data": "signs.npz", "model": "net.py:Net"},
+        {"intent": "Try ideas on net.py over signs.npz until accuracy 0.9"},
+    ):
+        found = planned(**given)
+        assert found.next.arguments["config"]["model"] == {"use": "net.py:Net"}
+        assert found.next.arguments["config"]["data"] == {"use": "npz", "args": {"path": "signs.npz"}}
+        [stands_in] = [one for one in found.assumed if "does not run net.py:Net" in one]
+        assert stands_in.startswith("rate, length and memory are those of cnn")
+    plain = planned(intent="Tell the sign, accuracy 0.9", data="signs.npz")
+    assert plain.next.arguments["config"]["model"]["use"] == "resnet", "no model of columns for images"
+    with pytest.raises(ConfigurationError, match="settles model and tokenizer together"):
+        planned(intent="Tell the kind, accuracy 0.9", data="words.csv", model="net.py:Net")
+    (tmp_path / "net.py").write_text("class A(Module): pass\nclass B(Module): pass\n")
+    with pytest.raises(ConfigurationError, match="own_code"):
+        planned(intent="Try ideas on net.py over signs.npz until accuracy 0.9")
+    workspace.close()
 
 
 def test_a_script_that_makes_a_trainer_is_no_model(tmp_path: Path) -> None:
