@@ -199,7 +199,7 @@ def _measured_worse(evidence: Records, config: TrainingConfig) -> str:
 
 def _tune(evidence: Records, arguments: dict[str, Any]) -> str:
     given = arguments.get("search")
-    if given and "ablation" in given:  # what it has made is taken over
+    if given and {"ablation", "experiment"} & given.keys():  # what it has made is taken over
         return ""
     section = SearchSection.model_validate(given) if given else evidence.config.search
     if section is None:

@@ -18,6 +18,7 @@ from trainwright.tools.gates.decide import GateReport, evaluate
 from trainwright.tools.gates.decision import About, Facts, Option, decide
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.exits import baseline_value, exit_of, is_improved_below_goal, takes_best, verdict
+from trainwright.tools.gates.ideas import research_call
 from trainwright.tools.gates.improvement import validation_rows
 from trainwright.tools.gates.later import later_call
 from trainwright.tools.gates.leak_prices import removal, unpriced
@@ -110,6 +111,7 @@ def facts_of(
         is_met = value is not None and evidence.reaches_goal(value)
         facts["cures"] = [] if is_met else options_against(evidence, evidence.baseline, sick, proven=True)
     facts["better"] = _better(evidence, where.phase)
+    facts["idea"] = _option(evidence, research_call(evidence, may_begin=where.phase is Phase.OPTIMIZATION))
     blocking = (report or evaluate(evidence, where.phase)).blocking
     if not blocking and _was_refused_just_now(evidence, where.phase):  # by files that only a decision reads again
         anew = Evidence(evidence.session, evidence.workspace, evidence.name, inspection=Inspection())

@@ -16,7 +16,6 @@ from trainwright.tools.gates.searches import MAX_TIMED, middle_seconds, room_for
 from trainwright.tools.gpus.assign import claims_of, waiters
 from trainwright.tools.hyperparameter_tuner.ablation.publishing import ablation_view
 from trainwright.tools.hyperparameter_tuner.ends import ended_by, seconds_allowed
-from trainwright.tools.hyperparameter_tuner.experiments.journal import next_idea
 from trainwright.tools.hyperparameter_tuner.process import ensure_conductor
 from trainwright.tools.hyperparameter_tuner.start_points import NOTHING_BETTER, ORIGIN, PRESENT, better_before
 from trainwright.tools.hyperparameter_tuner.trials import (
@@ -293,8 +292,6 @@ def _next(workspace: Workspace, study: Study) -> NextCall | None:
     if study.state in ACTIVE:
         arguments = {"study_id": study.id, "wait_seconds": 50}
         return NextCall(tool="tuning_status", arguments=arguments, why=f"the study is {study.state}")
-    if "experiment" in study.search and study.state == "completed":
-        return next_idea(workspace, study)
     room = room_for(workspace, study.project, study.failure, int(study.search.get("width", 1)))
     if study.state == "stopped" and room is not None:  # on a full disk nothing else of the project goes on either
         return room

@@ -21,6 +21,7 @@ from trainwright.tools.gates.exits import reached, takes_best, verdict
 from trainwright.tools.gates.final_words import importance_of
 from trainwright.tools.gates.finals import overlay_of_run
 from trainwright.tools.gates.folds import folds_text
+from trainwright.tools.gates.ideas import experiments_of
 from trainwright.tools.gates.leak_prices import told_leaks
 from trainwright.tools.gates.phases import Phase
 from trainwright.tools.gates.repeats import repeats_text
@@ -30,7 +31,6 @@ from trainwright.tools.gates.searches import unmet_wish
 from trainwright.tools.gates.shown import certified_figure
 from trainwright.tools.gates.studies import ablation_studies, every_study, studies_told
 from trainwright.tools.gates.test_set_access import SplitAccess
-from trainwright.tools.hyperparameter_tuner.experiments.journal import experiments_of
 from trainwright.tools.launchers.worker_wall import told
 from trainwright.tools.ledger.events import RunEvaluated
 from trainwright.tools.reports.certified import Reported, best_known, evaluated, table

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 import os
 import shutil
@@ -11,8 +12,8 @@ from tempfile import mkdtemp
 from typing import NamedTuple
 
 from trainwright.tools.gates.evidence import Evidence
+from trainwright.tools.gates.ideas import MANIFEST, accepted_code, digests_of_snapshot, folder_of_snapshot
 from trainwright.tools.workspace import Workspace
-from trainwright.tools.workspace.workspace import checked_name
 from trainwright.trainer.base.canonical import digest_bytes, digest_json
 from trainwright.trainer.base.errors import ConfigurationError, GateRefusedError, IntegrityError, NotFoundError
 from trainwright.trainer.base.paths import SKIPPED
@@ -21,7 +22,6 @@ from trainwright.trainer.user_code.import_record import meanings_of
 SUFFIXES = frozenset({".py", ".yaml", ".yml", ".toml", ".cfg", ".ini"})
 """Of files that are copied: code, and what code is configured by. Data are linked, and held to the plan's digests."""
 MAX_FILE_BYTES, MAX_BYTES, MAX_ENTRIES = 1 << 20, 20 << 20, 100_000
-FOLDER, MANIFEST = "snapshots", ".snapshot.json"
 
 
 def take_snapshot(workspace: Workspace, project: str, root: Path) -> str:
@@ -51,11 +51,6 @@ def take_snapshot(workspace: Workspace, project: str, root: Path) -> str:
     return digest
 
 
-def folder_of_snapshot(workspace: Workspace, project: str, digest: str) -> Path:
-    """Return where a snapshot is kept, whether it is there or not."""
-    return workspace.project_folder(project) / FOLDER / checked_name(digest.rpartition(":")[2][:32])
-
-
 def snapshot_folder(workspace: Workspace, project: str, digest: str) -> Path:
     """Return the folder of a snapshot, a code root to run from.
 
@@ -78,19 +73,8 @@ def snapshot_folder(workspace: Workspace, project: str, digest: str) -> Path:
     return place
 
 
-def digests_of_snapshot(folder: Path) -> dict[str, str]:
-    """Return the digest of each copied file by its path, as it was taken."""
-    found: dict[str, str] = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
-    return found
-
-
 def _is(path: Path, digest: str) -> bool:
     return path.is_file() and not path.is_symlink() and digest_bytes(path.read_bytes()) == digest
-
-
-def accepted_code(evidence: Evidence) -> str | None:
-    """Return the snapshot that the present configuration's baseline was trained with; None where there is none."""
-    return evidence.baseline.directory.specification().code_state if evidence.baseline is not None else None
 
 
 def of_accepted_code(evidence: Evidence) -> Evidence:
@@ -117,6 +101,18 @@ def code_of(folder: Path) -> dict[str, str]:
     """Return the text of each copied file of a snapshot, by its path."""
     kept = digests_of_snapshot(folder)
     return {name: (folder / name).read_text(encoding="utf-8", errors="replace") for name in kept}
+
+
+def changed_lines(before: Mapping[str, str], after: Mapping[str, str]) -> tuple[int, int]:
+    """Return how many lines were added and removed between two states of the code, {file: text}."""
+    lines = [
+        line
+        for name in before.keys() | after.keys()
+        if before.get(name) != after.get(name)
+        for line in difflib.unified_diff(before.get(name, "").splitlines(), after.get(name, "").splitlines(), n=0)
+        if not line.startswith(("+++", "---", "@@"))
+    ]
+    return sum(line[0] == "+" for line in lines), sum(line[0] == "-" for line in lines)
 
 
 def meaning_of_code(texts: Mapping[str, str]) -> str:

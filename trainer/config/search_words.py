@@ -152,3 +152,17 @@ def asked_seeds(text: str) -> AskedSeeds | None:
         if (is_plural if count is None else 2 <= count <= MAX_COUNT) and not is_negated(text[: one.start()]):
             return AskedSeeds(one[0], count)
     return None
+
+
+# Words of a sentence that ask for ideas to be tried, in code or configuration: `try ideas on net.py overnight`.
+
+_IDEAS = any_of(
+    r"(?:try|test|explore|probier\w*|teste\w*)(?: out| aus)? (?:\w+ ){0,3}(?:ideas?|ideen?)"
+    r"|(?:auto(?:nomous(?:ly)?|matic(?:ally)?)?[- ]?|research[- ])(?:research|loop)(?:[- ]loop)?"
+    r"|keep only (?:the )?(?:\w+ )?(?:improvements|gains)|behalte nur (?:\w+ )?verbesserungen"
+)
+
+
+def asked_ideas(text: str) -> str:
+    """Return the words by which a sentence asks for ideas to be tried as experiments; empty where it does not."""
+    return next((one[0] for one in _IDEAS.finditer(text) if not is_negated(text[: one.start()])), "")

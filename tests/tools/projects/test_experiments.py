@@ -13,9 +13,9 @@ from tests.worlds.flowers import CONFIG, MODEL, NAME
 from trainwright.tools import projects
 from trainwright.tools.documents.rendering import render
 from trainwright.tools.gates.evidence import Evidence
+from trainwright.tools.gates.ideas import Experiment, chain_of
 from trainwright.tools.hyperparameter_tuner import StudyView, start_study, study_status
 from trainwright.tools.hyperparameter_tuner.ablation.section import checked_changes
-from trainwright.tools.hyperparameter_tuner.experiments.journal import Experiment, chain_of
 from trainwright.tools.hyperparameter_tuner.experiments.start import _require_same_judge
 from trainwright.tools.reports.model_card import _tried
 from trainwright.tools.training_orchestrator.snapshots import of_accepted_code, take_snapshot
@@ -86,7 +86,10 @@ def test_ideas_in_code_are_judged_from_snapshots_and_the_kept_one_is_the_next_in
     with workspace.session() as session:
         card = render("reports/tried.md.j2", tried=_tried(Evidence(session, workspace, NAME)))
     assert "- experiment-2, wider, a higher rate, and eyes, against experiment-1: kept: " in card
-    assert projects.project_status(workspace, NAME).phase == "planning", "the folder is not what the plan was made for"
+    status = projects.project_status(workspace, NAME)
+    assert status.phase == "planning", "the folder is not what the plan was made for"
+    assert status.next is not None
+    assert status.next.why.startswith("correct the code and start it again"), "an edit is the next idea"
     (code / "flower_model.py").write_text(MODEL)
     assert projects.project_status(workspace, NAME).phase == "optimization", "and no experiment has closed anything"
     assert verify_workspace(workspace.path).problems == []

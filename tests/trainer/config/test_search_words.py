@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from trainwright.trainer.config.search_words import AskedSearch, asked_search
+from trainwright.trainer.config.search_words import AskedSearch, asked_ideas, asked_search
 
 pytestmark = pytest.mark.requirement("TUNE-5")
 
@@ -62,3 +62,22 @@ def test_a_sentence_asks_for_a_search_with_its_number_of_trials(sentence: str, a
 )
 def test_a_sentence_that_only_sounds_like_it_asks_for_none(sentence: str) -> None:
     assert asked_search(sentence) is None
+
+
+@pytest.mark.requirement("TUNE-5")
+@pytest.mark.parametrize(
+    ("sentence", "words"),
+    [
+        ("An autonomous research loop over net.py for twenty minutes", "autonomous research loop"),
+        ("Try a few ideas on my network overnight, accuracy 0.9", "Try a few ideas"),
+        ("autoresearch on train.py", "autoresearch"),
+        ("Change the network, train, and keep only real improvements", "keep only real improvements"),
+        ("Probiere fünf Ideen aus und behalte nur echte Verbesserungen", "Probiere fünf Ideen"),
+        ("Classify patients of a research study, F1 above 0.8", ""),
+        ("I have no idea which model; market research data, accuracy 0.8", ""),
+        ("Run my training loop over 5 epochs", ""),
+        ("Train the model; do not try new ideas", ""),
+    ],
+)
+def test_a_sentence_that_asks_for_ideas_is_read(sentence: str, words: str) -> None:
+    assert asked_ideas(sentence) == words

@@ -29,15 +29,14 @@ from trainwright.tools.figures.style import (
 from trainwright.tools.gates.ablated import told_beside_best
 from trainwright.tools.gates.artifacts import digests_of, new_drafts, publish
 from trainwright.tools.gates.evidence import Evidence
+from trainwright.tools.gates.ideas import accepted_code, experiments_of, folder_of_snapshot, incumbent_of
 from trainwright.tools.gates.improvement import confirmation_seeds, validation_rows
 from trainwright.tools.gates.studies import ablation_studies
 from trainwright.tools.hyperparameter_tuner.ablation.results import results_of
 from trainwright.tools.hyperparameter_tuner.ablation.section import AblationSearch, recorded_search
-from trainwright.tools.hyperparameter_tuner.experiments.journal import MAX_LINES, experiments_of, incumbent_of
 from trainwright.tools.hyperparameter_tuner.experiments.report import REPORT as JOURNAL
 from trainwright.tools.hyperparameter_tuner.experiments.report import rows_of, write_journal
 from trainwright.tools.ledger.events import AblationChanged, TrialEnded
-from trainwright.tools.training_orchestrator.snapshots import accepted_code, folder_of_snapshot
 from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.records import ACTIVE, get_study
 from trainwright.tools.workspace.tables import Study, now
@@ -143,6 +142,8 @@ def recorded_results(evidence: Evidence, study_id: str) -> dict[str, Any] | None
 #
 # Source: Lewis and Clarke, "Forest Plots: Trying to See the Wood and the Trees", BMJ 322, 2001.
 
+MAX_LINES = 3
+"""Newest experiments in an answer."""
 MAX_ROWS = 40
 ROW_INCHES, FRAME_INCHES = 0.36, 1.6
 LONGEST_NAME = 44

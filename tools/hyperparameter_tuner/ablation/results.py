@@ -54,7 +54,14 @@ def results_of(
         section, looks = search.experiment, search.looks
         problem = problem or foreign_code(evidence, section, arms)
         judged = judge(
-            arms, effects, problem, direction=objective["direction"], looks=looks, rows=samples, look=section.look
+            arms,
+            effects,
+            problem,
+            direction=objective["direction"],
+            looks=looks,
+            rows=samples,
+            look=section.look,
+            confirms=section.confirms,
         )
     for arm in arms:
         del arm["weights"], arm["runs"]  # compared, and not recorded: a seal holds them

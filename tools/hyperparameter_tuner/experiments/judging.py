@@ -6,14 +6,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.gates.evidence import Evidence
+from trainwright.tools.gates.ideas import CRASHED, KEPT, UNDECIDED, digests_of_snapshot
 from trainwright.tools.gates.improvement import resolution
-from trainwright.tools.hyperparameter_tuner.experiments.verdict import (
-    ALPHA,
-    CRASHED,
-    UNDECIDED,
-    verdict_of,
-)
-from trainwright.tools.training_orchestrator.snapshots import digests_of_snapshot, snapshot_folder
+from trainwright.tools.hyperparameter_tuner.experiments.verdict import ALPHA, verdict_of
+from trainwright.tools.training_orchestrator.snapshots import snapshot_folder
 from trainwright.trainer.base.errors import NotFoundError
 
 if TYPE_CHECKING:
@@ -22,7 +18,7 @@ if TYPE_CHECKING:
 
 def judge(
     arms: list[dict[str, Any]], effects: list[dict[str, Any]], problem: str,
-    *, direction: str, looks: Sequence[int], rows: int, look: int,
+    *, direction: str, looks: Sequence[int], rows: int, look: int, confirms: bool = False,
 ) -> dict[str, Any]:  # fmt: skip
     """Return verdict and conclusion, or nothing where more seeds are needed.
 
@@ -32,6 +28,7 @@ def judge(
         problem: why nothing can be estimated.
         looks: numbers of seeds after which a verdict may fall.
         rows: size of the validation split; 0 where unknown.
+        confirms: whether a chain is measured, for which a release would be made.
         look: 1 where the very same is judged for the first time; 2 for the second, which may err half as often; and on.
     """
     incumbent, tried = arms
@@ -45,11 +42,12 @@ def judge(
     verdict = verdict_of([sign * one for one in effect["differences"]], looks, step, ALPHA / 2 ** (look - 1))
     if verdict is None:
         return {}
+    vain = ". It is not shown to hold on new seeds: release nothing for it" if confirms and verdict != KEPT else ""
     again = "" if look == 1 else f", judged for the {look}. time"
     return _told(
         verdict,
         f"{effect['mean']:+.4g} ({effect['low']:+.4g} to {effect['high']:+.4g}) over {len(tried['values'])} seeds, "
-        f"{tried['mean']:.4g} against {incumbent['mean']:.4g}{again}",
+        f"{tried['mean']:.4g} against {incumbent['mean']:.4g}{again}{vain}",
     )
 
 

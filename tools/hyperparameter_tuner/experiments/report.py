@@ -9,9 +9,7 @@ from typing import Any
 from trainwright.tools.documents.rendering import render
 from trainwright.tools.figures.style import BLUE, GREY, VERMILION, label, new_figure, save
 from trainwright.tools.gates.evidence import Evidence
-from trainwright.tools.hyperparameter_tuner.experiments.journal import Experiment, experiments_of
-from trainwright.tools.hyperparameter_tuner.experiments.verdict import CRASHED, KEPT
-from trainwright.tools.training_orchestrator.snapshots import folder_of_snapshot
+from trainwright.tools.gates.ideas import CRASHED, KEPT, Experiment, experiments_of, folder_of_snapshot
 from trainwright.trainer.run import write_report
 
 REPORT, PLOT = "experiments.md", "plots/experiments.png"

@@ -11,6 +11,16 @@ from sqlalchemy import select
 from trainwright.tools import ledger, limits
 from trainwright.tools.gates import permits
 from trainwright.tools.gates.evidence import Evidence
+from trainwright.tools.gates.ideas import (
+    CRASHED,
+    DOCUMENT,
+    PLANNED,
+    UNDECIDED,
+    Experiment,
+    digests_of_snapshot,
+    experiments_of,
+    incumbent_of,
+)
 from trainwright.tools.hyperparameter_tuner.ablation.section import (
     AblationSearch,
     AblationSection,
@@ -19,20 +29,12 @@ from trainwright.tools.hyperparameter_tuner.ablation.section import (
     recorded_search,
 )
 from trainwright.tools.hyperparameter_tuner.ablation.start import begun_by, reference_of
-from trainwright.tools.hyperparameter_tuner.experiments.journal import (
-    DOCUMENT,
-    PLANNED,
-    Experiment,
-    changed_lines,
-    experiments_of,
-    incumbent_of,
-)
-from trainwright.tools.hyperparameter_tuner.experiments.verdict import CRASHED, LEAST_KEPT, UNDECIDED
+from trainwright.tools.hyperparameter_tuner.experiments.verdict import LEAST_KEPT
 from trainwright.tools.hyperparameter_tuner.process import ensure_conductor, forget_launches, study_folder
 from trainwright.tools.ledger.events import AblationChanged
 from trainwright.tools.training_orchestrator.snapshots import (
+    changed_lines,
     code_of,
-    digests_of_snapshot,
     meaning_of_code,
     of_accepted_code,
     snapshot_folder,
@@ -62,7 +64,7 @@ class AskedExperiment(Closed):
     changes: dict[str, Any] = Field(default_factory=dict)
     """Dotted configuration keys that differ from the incumbent's."""
     code: str | None = None
-    """`experiment-3` or `planned`: the code of then; by default the code root as it stands."""
+    """`experiment-3` or `planned`: code and changes of then; by default the code root, with the incumbent's changes."""
     against: str | None = None
     """`experiment-3` or `planned`; by default the newest that was kept."""
     max_repeats: Annotated[int, Field(ge=LEAST_KEPT, le=20)] = 8
@@ -157,9 +159,11 @@ def _settled(evidence: Evidence, asked: AskedExperiment, base: dict[str, Any]) -
     """Return the experiment with its states of code and configuration, and how its changes were read."""
     accepted, every = str(evidence.code_state), experiments_of(evidence)
     before = _incumbent(evidence, asked.against, config_digest(parse_config(base)))
-    changes, notes = checked_changes(_other_than(base, {**before.changes, **asked.changes}), base, evidence.name)
+    named = None if asked.code is None else _state(evidence, asked.code)
+    varied = (before if named is None else named).changes
+    changes, notes = checked_changes(_other_than(base, {**varied, **asked.changes}), base, evidence.name)
     root = Path(evidence.project.code_root)
-    code = take_snapshot(evidence.workspace, evidence.name, root) if asked.code is None else _code(evidence, asked.code)
+    code = take_snapshot(evidence.workspace, evidence.name, root) if named is None else named.code
     for state in dict.fromkeys((code, before.code)):
         _require_same_judge(evidence, accepted, state)
     then, here = (code_of(snapshot_folder(evidence.workspace, evidence.name, one)) for one in (before.code, code))
@@ -200,10 +204,8 @@ def _incumbent(evidence: Evidence, named: str | None, base: str) -> Experiment:
     """Return what the experiment is compared with. Raises ConflictError: it was judged on another configuration."""
     if named is None:
         return incumbent_of(evidence, base, str(evidence.code_state))
-    if named == PLANNED:
-        return Experiment.of_plan(str(evidence.code_state))
-    found = _named(evidence, named)
-    if found.base_config_digest != base:
+    found = _state(evidence, named)
+    if named != PLANNED and found.base_config_digest != base:
         raise ConflictError(
             f"{found.name} was judged on another configuration than the present one.",
             remedy=f"Compare with {PLANNED!r}, or give its changes again: changes={found.changes!r}.",
@@ -211,8 +213,8 @@ def _incumbent(evidence: Evidence, named: str | None, base: str) -> Experiment:
     return found
 
 
-def _code(evidence: Evidence, named: str) -> str:
-    return str(evidence.code_state) if named == PLANNED else _named(evidence, named).code
+def _state(evidence: Evidence, name: str) -> Experiment:
+    return Experiment.of_plan(str(evidence.code_state)) if name == PLANNED else _named(evidence, name)
 
 
 def _named(evidence: Evidence, name: str) -> Experiment:

@@ -13,13 +13,14 @@ import math
 import statistics
 from collections.abc import Sequence
 
+from trainwright.tools.gates.ideas import DISCARDED, KEPT, UNDECIDED
+
 LOOKS = (2, 3, 5, 8, 12, 20)
 """Numbers of seeds after which a verdict may fall."""
 ALPHA = 0.05
 POWER_OF_SPENDING = 3.0
 LEAST_KEPT = 3
 """Seeds that keep an experiment; fewer can only discard it."""
-KEPT, DISCARDED, UNDECIDED, CRASHED = "kept", "discarded", "undecided", "crashed"
 
 
 def looks_up_to(most: int) -> tuple[int, ...]:
