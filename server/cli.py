@@ -267,6 +267,21 @@ def study(
     show_study(existing_workspace(workspace_path(workspace)), name)
 
 
+@app.command()
+def journal(
+    project: Annotated[str, typer.Argument(help="A project")],
+    *,
+    git: Annotated[
+        bool, typer.Option("--git", help="Write each state of the code as a commit, refs/trainwright/PROJECT/….")
+    ] = False,
+    workspace: WorkspaceOption = None,
+) -> None:
+    """Show a project's experiments with their verdicts."""
+    from trainwright.server.commands.journal import show_journal
+
+    show_journal(existing_workspace(workspace_path(workspace)), project, git=git)
+
+
 @app.command("validate-data")
 def validate_data(
     project: Annotated[str, typer.Argument(help="A project")],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.ideas import Experiment, chain_of
 from trainwright.tools.hyperparameter_tuner import StudyView, start_study, study_status
 from trainwright.tools.hyperparameter_tuner.ablation.section import checked_changes
+from trainwright.tools.hyperparameter_tuner.experiments.git_history import write_history
 from trainwright.tools.hyperparameter_tuner.experiments.start import _require_same_judge
 from trainwright.tools.reports.model_card import _tried
 from trainwright.tools.training_orchestrator.snapshots import of_accepted_code, take_snapshot
@@ -88,11 +90,37 @@ def test_ideas_in_code_are_judged_from_snapshots_and_the_kept_one_is_the_next_in
     assert "- experiment-2, wider, a higher rate, and eyes, against experiment-1: kept: " in card
     status = projects.project_status(workspace, NAME)
     assert status.phase == "planning", "the folder is not what the plan was made for"
-    assert status.next is not None
-    assert status.next.why.startswith("correct the code and start it again"), "an edit is the next idea"
+    assert "correct the code and start it again" in str(status.next), "an edit is the next idea"
+    table = (workspace.project_folder(NAME) / "experiments.tsv").read_text().splitlines()
+    assert [line.split("\t")[3] for line in table] == ["verdict", "discarded", "kept", "crashed"]
     (code / "flower_model.py").write_text(MODEL)
     assert projects.project_status(workspace, NAME).phase == "optimization", "and no experiment has closed anything"
     assert verify_workspace(workspace.path).problems == []
+    held_in_git(workspace, code)
+
+
+def held_in_git(workspace: Workspace, code: Path) -> None:
+    """Assert that each state of the code can be had from git, on what it was compared with, and nothing else moves."""
+
+    def git(*arguments: str) -> str:
+        return subprocess.run(["git", *arguments], cwd=code, capture_output=True, text=True, check=True).stdout
+
+    with pytest.raises(ConfigurationError, match="is in no git repository"):
+        write_history(workspace, NAME)
+    subprocess.run(["git", "init", "-q", str(code.parent)], check=True)
+    before = git("status", "--porcelain")
+    refs = write_history(workspace, NAME)
+    planned, *others = refs
+    assert [ref.rpartition("/")[2] for ref in others] == ["experiment-1", "experiment-2", "experiment-3"]
+    assert git("show", f"{planned}:./flower_model.py") == MODEL
+    assert git("show", f"{others[1]}:./flower_model.py") == MODEL.replace("16", "64")
+    assert git("log", "--format=%s", others[1]).split("\n")[:2] == ["wider, a higher rate, and eyes", "look at nothing"]
+    assert git("rev-parse", f"{others[2]}^") == git("rev-parse", planned)
+    ids = git("rev-parse", *refs)
+    assert (write_history(workspace, NAME), git("rev-parse", *refs)) == (refs, ids), (
+        "the same history, the same commits"
+    )
+    assert git("status", "--porcelain") == before
 
 
 @pytest.mark.requirement("GATE-5")

@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+import csv
+import io
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+from sqlalchemy import select
 
 from trainwright.tools.documents.rendering import render
 from trainwright.tools.figures.style import BLUE, GREY, VERMILION, label, new_figure, save
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.ideas import CRASHED, KEPT, Experiment, experiments_of, folder_of_snapshot
+from trainwright.tools.workspace.tables import Run
 from trainwright.trainer.run import write_report
 
-REPORT, PLOT = "experiments.md", "plots/experiments.png"
+REPORT, TABLE, PLOT = "experiments.md", "experiments.tsv", "plots/experiments.png"
+COLUMNS = (
+    "name", "idea", "against", "verdict", "mean", "low", "high", "before", "after", "seeds", "seconds", "added",
+    "removed", "changes", "folder",
+)  # fmt: skip
+"""Of the table for programs."""
 MAX_DRAWN = 200
 
 
@@ -27,7 +38,7 @@ def rows_of(evidence: Evidence, study_id: str, results: dict[str, Any]) -> list[
 
 
 def write_journal(rows: list[dict[str, Any]], project: str, objective: dict[str, str], folder: Path) -> None:
-    """Write report and picture below a folder."""
+    """Write report, table and picture below a folder."""
     judged = [row for row in rows if row["verdict"] != CRASHED and not row["confirms"]]
     kept = sum(row["verdict"] == KEPT for row in judged)
     text = render(
@@ -36,6 +47,11 @@ def write_journal(rows: list[dict[str, Any]], project: str, objective: dict[str,
         link=PLOT, **objective,
     )  # fmt: skip
     write_report(folder / REPORT, text)
+    table = io.StringIO()
+    lines = csv.DictWriter(table, COLUMNS, extrasaction="ignore", dialect="excel-tab", lineterminator="\n")
+    lines.writeheader()
+    lines.writerows({**row, "changes": json.dumps(row["changes"], sort_keys=True)} for row in rows)
+    write_report(folder / TABLE, table.getvalue())
     _draw(rows[-MAX_DRAWN:], objective, folder / PLOT)
 
 
@@ -49,9 +65,15 @@ def _row(evidence: Evidence, one: Experiment) -> dict[str, Any]:
         "mean": effect.get("mean"), "low": effect.get("low"), "high": effect.get("high"),
         "pairs": _pairs(one.results),
         "before": before.get("mean"), "after": after.get("mean"), "seeds": len(one.results["seeds"]),
-        "added": added, "removed": removed, "changes": one.changes,
+        "seconds": _seconds(evidence, one), "added": added, "removed": removed, "changes": one.changes,
         "folder": str(folder_of_snapshot(evidence.workspace, evidence.name, one.code)),
     }  # fmt: skip
+
+
+def _seconds(evidence: Evidence, one: Experiment) -> float:
+    """Return the time that all its runs took, the incumbent's too."""
+    runs = evidence.session.scalars(select(Run).where(Run.study == one.study, Run.ended_at.is_not(None)))
+    return round(sum((run.ended_at - run.created_at).total_seconds() for run in runs if run.ended_at is not None), 1)
 
 
 def _pairs(results: dict[str, Any]) -> str:
