@@ -90,7 +90,7 @@ def test_ideas_in_code_are_judged_from_snapshots_and_the_kept_one_is_the_next_in
     assert "- experiment-2, wider, a higher rate, and eyes, against experiment-1: kept: " in card
     status = projects.project_status(workspace, NAME)
     assert status.phase == "planning", "the folder is not what the plan was made for"
-    assert "correct the code and start it again" in str(status.next), "an edit is the next idea"
+    assert "correct the code and start it again" in repr(status.next), "an edit is the next idea"
     table = (workspace.project_folder(NAME) / "experiments.tsv").read_text().splitlines()
     assert [line.split("\t")[3] for line in table] == ["verdict", "discarded", "kept", "crashed"]
     (code / "flower_model.py").write_text(MODEL)
