@@ -28,7 +28,7 @@ export OMP_NUM_THREADS ?= 1
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: gpu help install companions clouds lowest nightly extras pages long-tests bench-monitor demo test quick check lint types layers coverage bench-surface bench-memory bench-time bench-patterns bench-honesty bench-start bench-walls bench-session bench-resume bench-engine bench-soak data-faults monitor-faults conformance cheats clean-room predict walks agent-tasks model-test bench-gate-kills bench-study-kills mutations pictures examples format clean secrets-test environments integrations gpu-kit inputs fuzz bundle
+.PHONY: gpu help install companions clouds lowest nightly extras pages long-tests bench-monitor demo test quick check lint types layers coverage bench-surface bench-memory bench-time bench-patterns bench-honesty bench-start bench-walls bench-session bench-resume bench-engine bench-soak data-faults monitor-faults conformance cheats clean-room predict walks agent-tasks model-test bench-gate-kills bench-study-kills bench-experiment-kills mutations pictures examples format clean secrets-test environments integrations gpu-kit inputs fuzz bundle
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -196,6 +196,9 @@ bench-size: install  ## The first look at two million rows beside plain reading,
 
 bench-study-kills: install  ## Workers, conductor and server of studies killed 200 times: the same trials (QUICK=1)
 	$(BIN)/python benchmarks/study_kills.py $(if $(QUICK),--kills 6 --trials 6 --widths 2)
+
+bench-experiment-kills: install  ## Workers, conductor and server of 40 experiments killed 100 times: the same verdicts (QUICK=1)
+	$(BIN)/python benchmarks/experiment_kills.py $(if $(QUICK),--kills 4 --experiments 3)
 
 bench-gate-kills: install  ## The server killed 200 times at random moments of gate decisions: never half of one (QUICK=1)
 	$(BIN)/python benchmarks/gate_kills.py $(if $(QUICK),--kills 10)

@@ -23,8 +23,10 @@ import signal
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -134,9 +136,10 @@ def processes(workspace: Workspace, project: str, study_id: str, server: psutil.
 
 
 async def one_server(
-    workspace: Workspace, project: str, study_id: str, *, trials: int, draw: random.Random, tally: Tally
-) -> str:
-    """Ask a server about the study and kill, until the trials are `done`, it `ended`, or the server is `gone`."""
+    workspace: Workspace, project: str, study_id: str, *,
+    is_done: Callable[[dict[str, Any]], bool], draw: random.Random, tally: Tally,
+) -> str:  # fmt: skip
+    """Ask a server about the study and kill, until it `is_done`, it `ended`, or the server is `gone`."""
     arguments = ["-P", "-m", cli.__name__, "serve", "--workspace", str(workspace.path)]
     before = set(psutil.Process().children())
     parameters = StdioServerParameters(command=sys.executable, args=arguments, env=dict(os.environ))
@@ -147,7 +150,7 @@ async def one_server(
             while True:
                 asked = {"study_id": study_id, "wait_seconds": 0.2}
                 answer = (await client.call_tool("tuning_status", asked)).structured_content or {}
-                if answer.get("trials_done", 0) >= trials:
+                if is_done(answer):
                     return "done"
                 if answer.get("state") == "stopped":  # it lost too many conductors: starting it again is the remedy
                     return "ended"
@@ -161,6 +164,11 @@ async def one_server(
     return "gone"
 
 
+def has_trained(trials: int, answer: dict[str, Any]) -> bool:
+    """Whether so many trials have ended."""
+    return int(answer.get("trials_done", 0)) >= trials
+
+
 def in_war(
     workspace: Workspace, project: str, search: dict[str, Any], draw: random.Random, tally: Tally
 ) -> list[TrialRecord]:
@@ -168,7 +176,7 @@ def in_war(
     for trials in (draw.randrange(1, search["trials"]), search["trials"]):
         wanted = search | {"trials": trials}
         study_id = start_study(workspace, project, search=wanted).study_id
-        order = {"trials": trials, "draw": draw, "tally": tally}
+        order = {"is_done": partial(has_trained, trials), "draw": draw, "tally": tally}
         while (how := asyncio.run(one_server(workspace, project, study_id, **order))) != "done":
             if how == "ended":
                 start_study(workspace, project, search=wanted)
