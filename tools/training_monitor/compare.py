@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Mapping, Sequence
+from itertools import chain, zip_longest
 from typing import Any
 
 from trainwright.tools.training_monitor.no_effect import differing_keys, is_beside_training, trained_alike
@@ -45,11 +46,15 @@ class SeedGroup(Frozen):
 
 def seed_groups(records: Sequence[RunRecord], basis: Basis) -> list[SeedGroup]:
     """Group runs that differ only in their seed (and in keys beside training), the best mean first."""
+    groups = [_group(members, basis) for members in _by_group(records)]
+    return sorted(groups, key=lambda group: -math.inf if group.mean is None else basis.sign * group.mean, reverse=True)
+
+
+def _by_group(records: Sequence[RunRecord]) -> list[list[RunRecord]]:
     found: dict[str, list[RunRecord]] = {}
     for record in records:
         found.setdefault(digest_json(_identity(record)), []).append(record)
-    groups = [_group(members, basis) for members in found.values()]
-    return sorted(groups, key=lambda group: -math.inf if group.mean is None else basis.sign * group.mean, reverse=True)
+    return list(found.values())
 
 
 def _identity(record: RunRecord) -> list[Any]:
@@ -208,7 +213,7 @@ class RunComparison(Frozen):
     groups: list[SeedGroup]
     """All compared runs, those of one configuration on several seeds together, the best first."""
     left_out: int = 0
-    """Runs that are compared in `groups` alone: the others are better."""
+    """Runs that are compared in `groups` alone: of each group the better ones are shown."""
     losses_compared: bool = True
     """Whether the runs measure their losses alike."""
     notes: list[str]
@@ -218,7 +223,7 @@ def compare_runs(runs: Sequence[RunDirectory], most: int | None = None, goal: Go
     """Compare runs by their records.
 
     Args:
-        most: runs that stand side by side; of more, the best of their selection metric.
+        most: runs that stand side by side; of more, the best of each group by their selection metric.
         goal: of the project; it ranks runs whose losses are of other scales.
 
     Raises:
@@ -244,7 +249,10 @@ def compare_runs(runs: Sequence[RunDirectory], most: int | None = None, goal: Go
 
 
 def _best(records: list[RunRecord], most: int | None, basis: Basis) -> list[RunRecord]:
-    """Return so many of the records, the best by the first one's metric; all in their order where they are fewer."""
+    """Return so many of the records, by the first one's metric the best of each group, then their second; or all.
+
+    So every arm of an ablation study, and an experiment's incumbent, is among them.
+    """
     if most is None or len(records) <= most:
         return records
 
@@ -252,7 +260,9 @@ def _best(records: list[RunRecord], most: int | None, basis: Basis) -> list[RunR
         value = basis.value_of(record)
         return -math.inf if value is None else basis.sign * value
 
-    return sorted(records, key=rank, reverse=True)[:most]
+    ranked = sorted(records, key=rank, reverse=True)
+    in_turn = chain.from_iterable(zip_longest(*_by_group(ranked)))
+    return [record for record in in_turn if record is not None][:most]
 
 
 def _row(record: RunRecord, basis: Basis) -> RunRow:

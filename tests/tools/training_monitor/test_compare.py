@@ -110,6 +110,9 @@ def test_of_many_runs_the_best_stand_side_by_side_and_the_rest_is_counted(seeded
     found = compare_runs(runs, most=3)
     assert [row.run_id for row in found.runs] == ["r11-0", "r10-0", "r9-0"]
     assert (found.left_out, len(found.groups)) == (9, 12)
+    arms = [*seeded("worse", [0.1, 0.2, 0.3], optimizer={"learning_rate": 0.5}), *seeded("better", [0.7, 0.8, 0.9])]
+    shown = compare_runs(arms, most=4)
+    assert [row.run_id for row in shown.runs] == ["better-2", "worse-2", "better-1", "worse-1"], "each arm in turn"
 
 
 @pytest.fixture
