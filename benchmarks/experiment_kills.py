@@ -35,7 +35,7 @@ from trainwright.trainer.run import RunKind
 PROJECT = "digits"
 RATE, HIDDEN = "optimizer.learning_rate", "model.args.hidden"
 IDEAS: tuple[dict[str, Any], ...] = (
-    {RATE: 0.01}, {RATE: 0.0002}, {HIDDEN: [64]}, {HIDDEN: [33]}, {RATE: 1e6}, {"loader.batch_size": 33},
+    {RATE: 0.01}, {RATE: 0.0002}, {HIDDEN: [64]}, {HIDDEN: [33]}, {RATE: 500.0}, {"loader.batch_size": 33},
 )  # fmt: skip
 """A higher rate helps; of the others some change next to nothing, and one makes the loss run away."""
 ENDED = frozenset({"completed", "failed"})

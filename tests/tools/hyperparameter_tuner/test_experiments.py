@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,12 +16,15 @@ from tests.worlds.scripted import Scripted, scripted
 from trainwright.tools import projects
 from trainwright.tools.gates.ideas import DOCUMENT
 from trainwright.tools.hyperparameter_tuner import StudyView, start_study, stop_study, study_status
+from trainwright.tools.hyperparameter_tuner.ablation.section import ExperimentSection
+from trainwright.tools.hyperparameter_tuner.experiments.judging import judge
 from trainwright.tools.training_orchestrator import start_run, wait_for_run
 from trainwright.tools.verification import verify_workspace
 from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.records import runs_of
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.run import RunKind, RunSpecification
+from trainwright.trainer.run.evidence import Resolved
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -109,6 +113,39 @@ def test_a_confirmation_takes_all_its_seeds_and_says_whether_the_chain_holds(
     assert lost.ablation["conclusion"].endswith("It is not shown to hold on new seeds: release nothing for it.")
     assert lost.next is not None
     assert "experiment" not in str(lost.next), "the project goes on without it"
+
+
+@pytest.mark.requirement("TUNE-5")
+@pytest.mark.parametrize(
+    ("margin", "lines", "parameters", "verdict"),
+    [
+        (
+            0.05,
+            (1, 9),
+            100,
+            "kept: -0.01 (-0.02 to +0) over 5 seeds, 0.79 against 0.8, no worse than by 0.05, with 8 lines",
+        ),
+        (0.05, (9, 1), 60, "with 40 parameters fewer."),
+        (0.05, (9, 1), 100, "discarded"),
+        (0.0, (1, 9), 60, "discarded"),
+        (0.005, (1, 9), 60, "discarded"),
+    ],
+)
+def test_what_is_simpler_may_be_worse_by_what_was_stated(
+    margin: float, lines: tuple[int, int], parameters: int, verdict: str
+) -> None:
+    def arm(value: float, size: int) -> dict[str, Any]:
+        run = SimpleNamespace(resolved=Resolved(parameters=size))
+        values = [value + 0.001 * number for number in range(-2, 3)]
+        return {"values": values, "mean": value, "failed": 0, "runs": [run]}
+
+    state: dict[str, Any] = {"idea": "a part less", "number": 1, "changes": {}, "against": "planned"}
+    codes = {"code": "b", "against_code": "a", "against_changes": {}}
+    section = ExperimentSection(**state, **codes, margin=margin, lines=lines)
+    worse = {"mean": -0.01, "low": -0.02, "high": 0.0, "differences": [-0.01 + 0.001 * n for n in (-2, -1, 0, 1, 2)]}
+    arms = [arm(0.8, 100), arm(0.79, parameters)]
+    found = judge(section, arms, [worse], "", direction="maximize", looks=(3, 5), rows=1000)
+    assert verdict in found["conclusion"]
 
 
 @pytest.mark.requirement("TUNE-5", "GATE-7")

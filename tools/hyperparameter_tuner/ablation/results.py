@@ -53,16 +53,7 @@ def results_of(
     if search.experiment is not None:
         section, looks = search.experiment, search.looks
         problem = problem or foreign_code(evidence, section, arms)
-        judged = judge(
-            arms,
-            effects,
-            problem,
-            direction=objective["direction"],
-            looks=looks,
-            rows=samples,
-            look=section.look,
-            confirms=section.confirms,
-        )
+        judged = judge(section, arms, effects, problem, direction=objective["direction"], looks=looks, rows=samples)
     for arm in arms:
         del arm["weights"], arm["runs"]  # compared, and not recorded: a seal holds them
     return {

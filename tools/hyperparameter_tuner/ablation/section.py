@@ -68,6 +68,8 @@ class ExperimentSection(Closed):
     """Whether all of its seeds are trained before the only look."""
     look: int = 1
     """How many times the very same was judged, this one included."""
+    margin: float = 0.0
+    """How much worse it may be where it saves lines or parameters."""
     lines: tuple[int, int] = (0, 0)
     """Lines of code added to the incumbent's, and taken from it."""
     meanings: tuple[str, str] = ("", "")

@@ -17,19 +17,21 @@ if TYPE_CHECKING:
 
 
 def judge(
-    arms: list[dict[str, Any]], effects: list[dict[str, Any]], problem: str,
-    *, direction: str, looks: Sequence[int], rows: int, look: int, confirms: bool = False,
+    section: ExperimentSection, arms: list[dict[str, Any]], effects: list[dict[str, Any]], problem: str,
+    *, direction: str, looks: Sequence[int], rows: int,
 ) -> dict[str, Any]:  # fmt: skip
     """Return verdict and conclusion, or nothing where more seeds are needed.
 
+    The very same that is judged for the second time may err half as often; and on. What saves lines or parameters is
+    compared with what is worse by the margin that was stated (a test of non-inferiority), all else with the incumbent.
+
     Args:
+        section: the experiment.
         arms: the incumbent's and the experiment's values and runs, by seed.
         effects: their difference, where every run completed.
         problem: why nothing can be estimated.
         looks: numbers of seeds after which a verdict may fall.
         rows: size of the validation split; 0 where unknown.
-        confirms: whether a chain is measured, for which a release would be made.
-        look: 1 where the very same is judged for the first time; 2 for the second, which may err half as often; and on.
     """
     incumbent, tried = arms
     if None in tried["values"]:
@@ -38,17 +40,31 @@ def judge(
         return _told(UNDECIDED, problem or "the incumbent's runs failed")
     sign = 1.0 if direction == "maximize" else -1.0
     step = resolution([*incumbent["values"], *tried["values"]], rows)
-    effect = effects[0]
-    verdict = verdict_of([sign * one for one in effect["differences"]], looks, step, ALPHA / 2 ** (look - 1))
+    effect, saved = effects[0], _saved(section, arms) if section.margin else ""
+    margin = section.margin if saved else 0.0
+    differences = [sign * one + margin for one in effect["differences"]]
+    verdict = verdict_of(differences, looks, step, ALPHA / 2 ** (section.look - 1))
     if verdict is None:
         return {}
-    vain = ". It is not shown to hold on new seeds: release nothing for it" if confirms and verdict != KEPT else ""
-    again = "" if look == 1 else f", judged for the {look}. time"
+    vain = section.confirms and verdict != KEPT
+    more = (
+        f", no worse than by {margin:g}, with {saved}" if saved and verdict == KEPT else "",
+        f", judged for the {section.look}. time" if section.look > 1 else "",
+        ". It is not shown to hold on new seeds: release nothing for it" if vain else "",
+    )
     return _told(
         verdict,
         f"{effect['mean']:+.4g} ({effect['low']:+.4g} to {effect['high']:+.4g}) over {len(tried['values'])} seeds, "
-        f"{tried['mean']:.4g} against {incumbent['mean']:.4g}{again}{vain}",
+        f"{tried['mean']:.4g} against {incumbent['mean']:.4g}{''.join(more)}",
     )
+
+
+def _saved(section: ExperimentSection, arms: list[dict[str, Any]]) -> str:
+    """Return the lines and parameters that the experiment has fewer; empty where it has none fewer."""
+    before, after = ([run.resolved.parameters for run in arm["runs"] if run is not None][:1] for arm in arms)
+    added, removed = section.lines
+    saved = {"lines": removed - added, "parameters": sum(before) - sum(after)}
+    return " and ".join(f"{number:,} {name} fewer" for name, number in saved.items() if number > 0)
 
 
 def _told(verdict: str, figures: str) -> dict[str, Any]:

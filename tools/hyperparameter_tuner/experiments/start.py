@@ -69,6 +69,8 @@ class AskedExperiment(Closed):
     """`experiment-3` or `planned`; by default the newest that was kept."""
     max_repeats: Annotated[int, Field(ge=LEAST_KEPT, le=20)] = 8
     """Seeds that it may take, on each of which the incumbent is trained too."""
+    margin: Annotated[float, Field(ge=0.0, allow_inf_nan=False)] = 0.0
+    """How much worse than the incumbent it may be, in the metric, where it has fewer lines or parameters."""
     confirm: bool = False
     """Take all of them before the only look, which leaves the difference unbiased."""
 
@@ -172,6 +174,7 @@ def _settled(evidence: Evidence, asked: AskedExperiment, base: dict[str, Any]) -
     section = ExperimentSection(
         idea=asked.idea, number=len(every) + 1, code=code, changes=changes, against=before.name,
         against_code=before.code, against_changes=before.changes, confirms=asked.confirm,
+        margin=asked.margin,
         lines=changed_lines(then, here), meanings=meanings,
     )  # fmt: skip
     looks = sum(_is_same(one, section) and one.verdict not in {"", CRASHED} for one in every)
