@@ -67,7 +67,12 @@ def next_of(evidence: Evidence, *, report: GateReport | None = None, after: Next
         report: the results of the present phase's checks, where they have been evaluated.
         after: the call being answered, where it changes nothing.
     """
-    return decide(facts_of(evidence, report=report, after=after))
+    facts = facts_of(evidence, report=report, after=after)
+    call = decide(facts)
+    if call is None or facts.idea is None or call is not facts.idea.call or call.tool != "read_document":
+        return call
+    other = decide(facts.model_copy(update={"idea": None}))
+    return call if other is None else call.model_copy(update={"why": f"{call.why}. Or leave the ideas: {other}"})
 
 
 def opening(evidence: Evidence, phase: Phase, blocking: list[CheckResult]) -> NextCall:

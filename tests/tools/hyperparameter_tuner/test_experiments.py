@@ -187,3 +187,4 @@ def test_one_that_is_stopped_leads_to_the_next_idea_and_no_gate(launcher: Script
     stopped = stop_study(workspace, begun.study_id)
     assert stopped.next is not None
     assert stopped.next.why.startswith("the next idea goes on from planned")
+    assert ". Or leave the ideas: diagnose_run(" in stopped.next.why
