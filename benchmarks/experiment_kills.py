@@ -54,7 +54,10 @@ def make_project(path: Path) -> Workspace:
 def in_war(workspace: Workspace, number: int, draw: random.Random, tally: Tally) -> StudyView:
     """Try one idea while what works on it is killed; return the ended study."""
     changes = dict(IDEAS[number % len(IDEAS)]) | {"training.epochs": 6 + number // len(IDEAS)}  # none is tried twice
-    search = {"experiment": {"idea": f"idea {number}", "changes": changes, "max_repeats": 5}, "width": 2}
+    search = {
+        "experiment": {"idea": f"idea {number}", "changes": changes, "against": "planned", "max_repeats": 5},
+        "width": 2,
+    }
     study_id = start_study(workspace, PROJECT, search=search).study_id
     while True:
         how = asyncio.run(one_server(workspace, PROJECT, study_id, is_done=_has_ended, draw=draw, tally=tally))

@@ -53,7 +53,7 @@ class Facts(Frozen):
     """Takes out a column that gives the target away, at a measured price."""
     better: Option | None = None
     """Takes over what an ablation showed to be better than what would be released."""
-    idea: Option | None = None
+    idea: NextCall | None = None
     """Goes on with ideas that are tried as experiments, for which an edited folder is the next one."""
     closed: list[Option] = Field(default_factory=list)
     """Remedies of the checks that keep the gate closed, in order; then alternatives."""
@@ -92,7 +92,8 @@ def _in_order(facts: Facts) -> Iterator[Option | None]:
     yield facts.leak
     yield from facts.cures  # a known cure comes before the gate, and before any search
     yield facts.better  # it costs nothing more to know, and no search begins from worse
-    yield facts.idea  # before a gate that the edited code has closed: gates wait for the winner
+    if facts.idea is not None:
+        yield Option(call=facts.idea)  # before a gate that the edited code has closed: gates wait for the winner
     if facts.closed:
         yield from _opening(facts)
         return  # behind a closed gate nothing further is proposed

@@ -10,6 +10,8 @@ from typing import Any, Self
 
 from trainwright.tools.answers import NextCall
 from trainwright.tools.gates.evidence import Evidence
+from trainwright.tools.gates.phase_status import phase_status_of
+from trainwright.tools.gates.phases import Phase
 from trainwright.tools.gates.studies import ACTIVE, every_study
 from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.workspace import checked_name
@@ -25,6 +27,8 @@ FOLDER, MANIFEST = "snapshots", ".snapshot.json"
 """Of a project's states of code, and in each the digests of its files."""
 MAX_IN_VAIN = 5
 """Newest ideas none of which was kept, after which the chain is measured."""
+MIN_REPEATS, USUAL_REPEATS = 3, 8
+"""Seeds of a chain's measurement."""
 MAX_FILES = 4
 """Named in a reason."""
 
@@ -122,71 +126,113 @@ def digests_of_snapshot(folder: Path) -> dict[str, str]:
     return found
 
 
-def research_call(evidence: Evidence, *, may_begin: bool) -> NextCall | None:
-    """Return the call of a research loop: of one under way, or of one that the intent asks for.
+def with_code(evidence: Evidence, digest: str) -> Evidence:
+    """Return the evidence with its gates held to a snapshot of the code, and not to the folder's."""
+    folder = folder_of_snapshot(evidence.workspace, evidence.name, digest)
+    return Evidence(
+        evidence.session, evidence.workspace, evidence.name,
+        inspection=evidence.inspection, code_root=folder, code_state=digest,
+    )  # fmt: skip
 
-    It is under way until something newer than its last experiment was measured or configured, or its chain was
-    measured in vain: an edited folder is the next idea then, and closes no gate that matters yet.
+
+def research_call(evidence: Evidence, phase: Phase) -> NextCall | None:
+    """Return the call of a research loop: of one under way, or of one that the intent asks for; else None.
+
+    A loop is under way where something was kept, where the folder holds another code than the accepted one, which is
+    the next idea then, or where the intent asks for ideas. It ends with its chain's measurement, after five ideas in
+    vain without a chain, and where something newer was measured or configured. It waits for the diagnosis, and for
+    gates that are stale for another reason than the folder's code.
 
     Args:
-        may_begin: whether it is the time for what the intent asks for.
+        phase: the project's.
     """
-    every = experiments_of(evidence)
-    if not every and may_begin and (asked := asked_ideas(evidence.project.intent)):
+    every, asked = experiments_of(evidence), asked_ideas(evidence.project.intent)
+    own = [one for one in every if one.base_config_digest == evidence.config_digest]
+    if not every and asked and phase is Phase.OPTIMIZATION:
         idea = f"start_tuning(project={evidence.name!r}, search={{'experiment': {{'idea': '…'}}}})"
         why = f"the intent asks for ideas ({asked!r}): edit the code, or name `changes`, then {idea}, one at a time"
         return _read("the-verdict", why)
-    own = [one for one in every if one.base_config_digest == evidence.config_digest]
-    if not own or _is_left(evidence, own[-1]) or (own[-1].confirms and own[-1].verdict in {DISCARDED, UNDECIDED}):
+    if own and own[-1].state in ACTIVE:
+        watched = {"study_id": own[-1].study, "wait_seconds": 50}
+        return NextCall(tool="tuning_status", arguments=watched, why=f"{own[-1].name} is under way")
+    if not own or phase is Phase.DIAGNOSTICS or _is_left(evidence, own[-1]) or not _may_go_on(evidence):
         return None
-    return next_idea(evidence, own[-1])
+    return _going_on(evidence, own, is_wanted=bool(asked) or phase is Phase.PLANNING)
 
 
-def next_idea(evidence: Evidence, own: Experiment) -> NextCall:
-    """Return what comes after an experiment: where the next idea begins, the chain's measurement, or its use."""
-    if own.state in ACTIVE:
-        watched = {"study_id": own.study, "wait_seconds": 50}
-        return NextCall(tool="tuning_status", arguments=watched, why=f"{own.name} is under way")
-    planned = Experiment.of_plan(accepted_code(evidence) or own.against_code)
-    every = [one for one in experiments_of(evidence) if one.base_config_digest == own.base_config_digest]
-    chain = chain_of(every, planned)
-    if own.confirms and own.verdict == KEPT:
-        return _bringing(evidence, own)
-    ideas = [one for one in every if one.verdict and not one.confirms and one.verdict != CRASHED]
-    in_vain = [one for one in ideas[-MAX_IN_VAIN:] if one.verdict != KEPT]
-    if len(in_vain) == MAX_IN_VAIN and len(chain) > 1 and not own.confirms:
-        why = f"none of the last {MAX_IN_VAIN} ideas was kept: measure the chain once on new seeds. Or another idea"
-        return evidence.call("start_tuning", why, search={"experiment": _whole(chain[-1]), "width": 2})
-    return _read("the-end", _going_on(evidence, own, chain[-1]))
+def _going_on(evidence: Evidence, own: Sequence[Experiment], *, is_wanted: bool) -> NextCall | None:
+    """Return what comes after the newest experiment: another idea, the chain's measurement, its use; or nothing."""
+    chain = chain_of(own, Experiment.of_plan(str(accepted_code(evidence))))
+    if (measured := _measured(own, chain[-1])) is not None:
+        return _bringing(evidence, measured) if measured.verdict == KEPT else None
+    judged = [one for one in own if one.verdict not in {"", CRASHED} and not one.confirms]
+    is_in_vain = len(judged) >= MAX_IN_VAIN and all(one.verdict != KEPT for one in judged[-MAX_IN_VAIN:])
+    if len(chain) > 1 and is_in_vain:
+        return _measuring(evidence, chain[-1])
+    if len(chain) == 1 and (is_in_vain or not is_wanted):
+        return None
+    return _read("the-end", _onward(evidence, own[-1], chain[-1]))
+
+
+def _may_go_on(evidence: Evidence) -> bool:
+    """Whether the gates hold for the accepted code, so that a further experiment is permitted."""
+    accepted = accepted_code(evidence)
+    if accepted is None or not folder_of_snapshot(evidence.workspace, evidence.name, accepted).is_dir():
+        return False
+    held = phase_status_of(with_code(evidence, accepted))
+    return all(held.gate(phase).status != "stale" for phase in (Phase.PLANNING, Phase.BASELINE))
+
+
+def _measured(own: Sequence[Experiment], last: Experiment) -> Experiment | None:
+    """Return the newest measurement of a chain's last state; None where there is none."""
+    states = [
+        one for one in own if one.confirms and one.verdict and (one.code, one.changes) == (last.code, last.changes)
+    ]
+    return states[-1] if states else None
+
+
+def _measuring(evidence: Evidence, last: Experiment) -> NextCall:
+    """Return the call that measures a chain, with as many seeds as the limits leave."""
+    why = f"none of the last {MAX_IN_VAIN} ideas was kept: measure the chain once on new seeds. Or another idea"
+    repeats = evidence.trials_left // 2
+    if repeats < MIN_REPEATS:
+        left = (
+            f"{evidence.trials_left} trials are left of the limits, and the chain's measurement takes {2 * MIN_REPEATS}"
+        )
+        return _read("the-end", f"{why}. {left}: the owner may allow more")
+    whole = _whole(last) | ({} if repeats >= USUAL_REPEATS else {"max_repeats": repeats})
+    return evidence.call("start_tuning", why, search={"experiment": whole, "width": 2})
 
 
 def _whole(last: Experiment) -> dict[str, Any]:
     return {"idea": "the whole chain", "code": last.name, "against": PLANNED, "confirm": True}
 
 
-def _going_on(evidence: Evidence, own: Experiment, holds: Experiment) -> str:
+def _onward(evidence: Evidence, own: Experiment, holds: Experiment) -> str:
     folder = folder_of_snapshot(evidence.workspace, evidence.name, holds.code)
     why = f"the next idea goes on from {holds.name}, whose code lies in {folder}"
     if own.verdict == CRASHED:
         return f"correct the code and start it again; or {why}"
     if own.verdict == KEPT and own.name != holds.name:
-        return f"it is a branch beside {holds.name}: combine the two; {why}"
+        return f"it was kept against {own.against}, and {holds.name} is the incumbent: try it on top of that; {why}"
     if own.verdict == KEPT:
         return f"{why}; or end: measure the chain once, search={{'experiment': {_whole(holds)!r}}}"
     return why
 
 
 def _bringing(evidence: Evidence, own: Experiment) -> NextCall:
-    """Return the call by which a chain that holds becomes the project's, with the files that are copied before it."""
+    """Return what brings a chain that holds into the project: its files first, then the call with its changes."""
     folder, root = folder_of_snapshot(evidence.workspace, evidence.name, own.code), evidence.code_root
+    why = "the chain holds on new seeds: this brings it through the gates"
+    call = evidence.call("start_training", why, kind=RunKind.SMOKE.value)
+    if own.changes:
+        call = evidence.call("configure", why, changes=own.changes, reason=f"{own.name}: {own.idea}"[:200])
     kept = digests_of_snapshot(folder) if folder.is_dir() else {}
     other = [name for name, digest in kept.items() if not _has(root / name, digest)]
+    if not other:
+        return call
     listed = ", ".join(other[:MAX_FILES]) + (", …" if len(other) > MAX_FILES else "")
-    first = f"first copy {listed} from {folder} into {root}; then " if other else ""
-    why = f"the chain holds on new seeds: {first}this brings it through the gates"
-    if own.changes:
-        return evidence.call("configure", why, changes=own.changes, reason=f"{own.name}: {own.idea}"[:200])
-    return evidence.call("start_training", why, kind=RunKind.SMOKE.value)
+    return _read("the-end", f"the chain holds on new seeds: copy {listed} from {folder} into {root}; then {call}")
 
 
 def _has(path: Path, digest: str) -> bool:

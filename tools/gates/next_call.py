@@ -69,7 +69,7 @@ def next_of(evidence: Evidence, *, report: GateReport | None = None, after: Next
     """
     facts = facts_of(evidence, report=report, after=after)
     call = decide(facts)
-    if call is None or facts.idea is None or call is not facts.idea.call or call.tool != "read_document":
+    if call is None or call is not facts.idea or call.tool != "read_document":
         return call
     other = decide(facts.model_copy(update={"idea": None}))
     return call if other is None else call.model_copy(update={"why": f"{call.why}. Or leave the ideas: {other}"})
@@ -116,7 +116,7 @@ def facts_of(
         is_met = value is not None and evidence.reaches_goal(value)
         facts["cures"] = [] if is_met else options_against(evidence, evidence.baseline, sick, proven=True)
     facts["better"] = _better(evidence, where.phase)
-    facts["idea"] = _option(evidence, research_call(evidence, may_begin=where.phase is Phase.OPTIMIZATION))
+    facts["idea"] = research_call(evidence, where.phase)
     blocking = (report or evaluate(evidence, where.phase)).blocking
     if not blocking and _was_refused_just_now(evidence, where.phase):  # by files that only a decision reads again
         anew = Evidence(evidence.session, evidence.workspace, evidence.name, inspection=Inspection())

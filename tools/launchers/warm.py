@@ -34,7 +34,9 @@ from trainwright.trainer.starting import handover
 ANSWER_SECONDS = 2.0
 """How long a fork is waited for; it takes hundredths of a second."""
 IMPORT_SECONDS = 120.0
-POLL_SECONDS, AWAITED_SECONDS = 0.1, 0.01
+POLL_SECONDS, AWAITED_POLL_SECONDS = 0.1, 0.01
+AWAITED_SECONDS = 20.0
+"""How long the first runs of many wait for one."""
 MAX_BYTES = 400 << 20
 """Of memory of its own, which one may hold."""
 FREE_BYTES = 4 * MAX_BYTES
@@ -99,6 +101,8 @@ class WarmProcesses:
         self.limits: WarmLimits | None = None
         self.are_awaited = False
         """Whether a run waits for one that is not ready, as the first of many."""
+        self._late: set[str] = set()
+        """Those that were awaited in vain."""
         self._lock = threading.Lock()
         self._kept: OrderedDict[str, _Warm] = OrderedDict()
         atexit.register(self.close)  # sooner than by the end of their sockets, which one that imports does not see
@@ -169,17 +173,23 @@ class WarmProcesses:
         return starting
 
     def _await(self, key: str, kind: Kind) -> None:
-        """Start one unless there is one, and return when it is ready, or when none comes: memory is short, say."""
+        """Start one unless there is one, and return when it is ready, or when none comes: memory is short, say.
+
+        One that takes longer is not waited for, this time and later: a run that nobody claims for long is given up.
+        """
+        if key in self._late:
+            return
         starting = self._start(key, kind, lambda: True)
-        deadline = time.monotonic() + IMPORT_SECONDS
+        deadline = time.monotonic() + AWAITED_SECONDS
         while time.monotonic() < deadline:
             with self._lock:
                 warm = self._kept.get(key)
             if warm is not None and warm.process is not None:
                 return
             if warm is None and not starting.is_alive():
-                return
-            time.sleep(AWAITED_SECONDS)
+                break
+            time.sleep(AWAITED_POLL_SECONDS)
+        self._late.add(key)
 
     def _drop(self, key: str) -> None:
         self._kept.pop(key).end()

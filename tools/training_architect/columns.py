@@ -391,6 +391,28 @@ def _shown(intent: str, columns: Sequence[str]) -> list[str]:
     return named + (rest if len(rest) <= room else rest[: room // 2] + rest[len(rest) - (room - room // 2) :])
 
 
+def require_cells(data: dict[str, Any], no_inputs: Iterable[str], assumed: list[str]) -> None:
+    """Refuse a table whose inputs are all lists or objects, which a table leaves out; say of some that they are.
+
+    Raises:
+        ConfigurationError: nothing else is left to learn from.
+    """
+    nested = [one["name"] for one in data.get("columns", []) if one["kind"] == "other" and not one["different"]]
+    inputs = {one["name"] for one in data.get("columns", [])} - {*no_inputs}
+    if not nested:
+        return
+    listed = ", ".join(nested[:MAX_SHOWN]) + (", …" if len(nested) > MAX_SHOWN else "")
+    if inputs > {*nested}:
+        assumed.append(f"{listed} hold lists or objects, which a table leaves out: one value a cell is read")
+        return
+    raise ConfigurationError(
+        f"{listed} hold lists or objects, and nothing else is left to learn from: a table has one value a cell.",
+        remedy="Write a column for each number; or, of sequences of other lengths, a function that gives them, as "
+        "create_project(config={'data': {'use': 'rows.py:rows'}, …}).",
+        document="configs/your_code.md",
+    )
+
+
 def require_columns(request: PlanRequest, data: dict[str, Any]) -> None:
     """Refuse columns that a table lacks, forms that nobody filled in among them. Raises ConfigurationError."""
     given, columns = request.data or {}, {one["name"]: one for one in data.get("columns", [])}

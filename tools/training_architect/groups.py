@@ -95,6 +95,26 @@ def read_groups(request: PlanRequest, data: dict[str, Any], reading: Reading) ->
         )
 
 
+def read_given(request: PlanRequest, data: dict[str, Any], reading: Reading) -> None:
+    """Take the split that a column gives, and leave out of the inputs what numbers things that have one target each."""
+    if reading.series is not None or len(reading.targets) != 1:
+        return
+    reading.things = [name for name, same in (data.get("one_each") or {}).items() if reading.target in same]
+    if (request.data or {}).get("split") or reading.split is not None:
+        return
+    given = [name for name in data.get("given_by") or [] if name not in reading.targets]
+    if len(given) == 1:
+        reading.split = {"by": "given", "column": given[0]}
+        reading.assumed.append(f"column {given[0]!r} says in which split each row is")
+    elif reading.things:
+        reading.split = {"by": "group", "group": reading.things[0]}
+    reading.assumed += [
+        f"the rows of each {name!r} follow one another and have one {reading.target!r}: it is no input"
+        f"{', and they stay in one split' if (reading.split or {}).get('group') == name else ''}"
+        for name in reading.things
+    ]  # fmt: skip
+
+
 def parted(data: dict[str, Any], columns: dict[str, Any]) -> dict[str, Any]:
     """Return the columns of several values, each of which has several rows."""
     rows = min(data.get("rows") or 0, SAMPLE)

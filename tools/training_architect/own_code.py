@@ -14,10 +14,12 @@ from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.config.goal import MEASURED
 from trainwright.trainer.config.goal_words import spoken_goals
 from trainwright.trainer.config.metric_words import NUMBER_METRICS
+from trainwright.trainer.config.search_words import is_negated
 
 ENTRY = re.compile(r"[\w./-]+:[A-Za-z_]\w*")
 """`file.py:name` or `package.module:name`."""
 FILE = re.compile(r"[\w./-]*\w\.py\b")
+MODULES = ("Module", "nn.Module", "torch.nn.Module")
 TRAINER = re.compile(r"^[^#\n]*\b\w*Trainer\(", re.MULTILINE)
 WHOLE = ({"data", "model"}, {"task"})
 """What a configuration names, either of them."""
@@ -86,19 +88,34 @@ def _entry(value: Any) -> dict[str, Any] | None:
 def network_in(intent: str, root: Path) -> dict[str, Any] | None:
     """Return the only network of the only file of code under the root that a sentence names; None for none or several.
 
-    The file is parsed, and not run.
+    The file is parsed, and not run. A file that does more than define things is a script, and no network's.
     """
-    places = {place_of(root, name) for name in FILE.findall(intent)}
+    named = [one for one in FILE.finditer(intent) if not is_negated(intent[: one.start()])]
+    places = {place_of(root, one[0]) for one in named}
     files = [place for place in places if place is not None and is_inside(root, place)]
     if len(files) != 1:
         return None
     try:
-        parsed = ast.parse(files[0].read_text(encoding="utf-8"))
+        body = ast.parse(files[0].read_text(encoding="utf-8")).body
     except (OSError, SyntaxError, ValueError):
         return None
-    classes = [one for one in parsed.body if isinstance(one, ast.ClassDef)]
-    networks = [one.name for one in classes if any(ast.unparse(base).endswith("Module") for base in one.bases)]
-    return {"use": f"{files[0].relative_to(root.resolve())}:{networks[0]}"} if len(networks) == 1 else None
+    is_script = any(isinstance(one, ast.For | ast.While | ast.With) or _is_a_call(one) for one in body)
+    networks = [one.name for one in body if isinstance(one, ast.ClassDef) and _is_network(one)]
+    if is_script or len(networks) != 1:
+        return None
+    return {"use": f"{files[0].relative_to(root.resolve())}:{networks[0]}"}
+
+
+def _is_a_call(one: ast.stmt) -> bool:
+    return isinstance(one, ast.Expr) and isinstance(one.value, ast.Call)
+
+
+def _is_network(one: ast.ClassDef) -> bool:
+    """Whether it derives from torch's Module alone, and maps one input: a loss takes two."""
+    forward = next((part for part in one.body if isinstance(part, ast.FunctionDef) and part.name == "forward"), None)
+    if forward is None or not any(ast.unparse(base) in MODULES for base in one.bases):
+        return False
+    return len(forward.args.args) - len(forward.args.defaults) == len(("self", "input"))
 
 
 def refuse_texts(model: Mapping[str, Any]) -> ConfigurationError:

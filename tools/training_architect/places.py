@@ -10,6 +10,7 @@ from trainwright.trainer.base.paths import files_under
 from trainwright.trainer.catalog.names import COMPRESSED
 from trainwright.trainer.catalog.names import FILES as FILES_OF
 from trainwright.trainer.config.later_words import FILES, asked_later
+from trainwright.trainer.data.images.walking import SUFFIXES
 from trainwright.trainer.data.split_methods.given import split_named
 from trainwright.trainer.data.split_methods.rows import NAMES
 from trainwright.trainer.data.table.transform import TORN, unpacked
@@ -69,6 +70,8 @@ def tables_in(root: Path, folder: str) -> tuple[dict[str, Any], str] | None:
     if not files and (texts := [name for name in every if _is_text(name)]):
         return _texts(folder.rstrip("/"), texts, every)
     tables = sorted(name for name in files if "/" not in name and _source(name) in TABLES)
+    if files and not any(_source(name) or PurePosixPath(name).suffix.lower() in SUFFIXES for name in files):
+        raise unread(files)
     if not tables or len(tables) < len(files):
         return None
     folder = folder.rstrip("/")
@@ -149,6 +152,26 @@ def _is_settings(file: Path) -> bool:
             return not stream.read(HEAD_BYTES).removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"[")
     except (OSError, ValueError, *TORN):
         return False  # reading says what is wrong with it
+
+
+def unread(names: list[str]) -> ConfigurationError:
+    """Return the refusal of files in a format that nothing here reads."""
+    endings = dict.fromkeys(PurePosixPath(name).suffix or name for name in names)
+    return ConfigurationError(
+        f"{_some(names)}: {', '.join(endings)} is no format that is read here; known are {', '.join(FILES_OF)}, and "
+        "folders of images.",
+        remedy="Write the rows as a table, one value a cell; or a function that reads the files, as "
+        "create_project(config={'data': {'use': 'rows.py:rows'}, …}).",
+        document="configs/your_code.md",
+    )
+
+
+def unread_in(intent: str, root: Path) -> list[str]:
+    """Return the files under the root that a sentence names, where nothing here reads any of them, and none is code."""
+    words = [word.strip(".,;:!?()'\"") for word in intent.split() if "." in word[1:-1]]
+    files = [word for word in dict.fromkeys(words) if (place := place_of(root, word)) and place.is_file()]
+    is_read = any(_source(name) or PurePosixPath(name).suffix.lower() in DOCUMENTS for name in files)
+    return [] if is_read else files
 
 
 def _source(name: str) -> str | None:

@@ -309,8 +309,9 @@ def _advise_folds(plan: Plan, use: str, reading: Reading, data: dict[str, Any]) 
 
 def _leave_out(plan: Plan, args: dict[str, Any], reading: Reading, told_by: dict[str, str]) -> None:
     """Keep columns from the inputs that tell the target, which comes with each, or that the sentence wants too."""
-    if told_by or reading.others:
-        args["columns"] = dict.fromkeys([*told_by, *reading.others], "ignore")
+    things = [name for name in reading.things if name != (reading.split or {}).get("group")]  # that is none anyway
+    if left_out := [*told_by, *reading.others, *things]:
+        args["columns"] = dict.fromkeys(left_out, "ignore")
     if told_by:
         plan.assumed.append(
             f"{', '.join(map(repr, told_by))} tells {', '.join(map(repr, dict.fromkeys(told_by.values())))} in every "

@@ -9,6 +9,7 @@ from typing import Any
 
 from trainwright.tools.training_architect.columns import (
     IDENTIFIER,
+    require_cells,
     require_columns,
     settle_target,
     take_target,
@@ -22,7 +23,7 @@ from trainwright.tools.training_architect.goals import (
     kind_of_sentence,
     read_goal,
 )
-from trainwright.tools.training_architect.groups import read_groups
+from trainwright.tools.training_architect.groups import read_given, read_groups
 from trainwright.tools.training_architect.naive_forecasts import beside_naive
 from trainwright.tools.training_architect.places import TABLES
 from trainwright.tools.training_architect.ranking import read_ranking
@@ -37,6 +38,7 @@ MASKS = re.compile(r"^(?:masks?|annotations?|segmentations?|seg|gt)(?:[_-]\w+)?$
 MAX_OTHER_COLUMNS = 2
 """Columns besides text and target up to which a table is taken for one of texts."""
 IMAGE_SOURCES = ("images", "digits")
+CHANNELS = (1, 3, 4)
 IMAGE_AXES = 3
 """Of an array that is taken for an image: channels, height, width."""
 OF_COLUMNS = frozenset({"ft_transformer", "tabular_resnet"})
@@ -69,6 +71,8 @@ class Reading:
     """Windows over the rows in order of time, as data.args.series has them."""
     split: dict[str, Any] | None = None
     """How rows are split, where the call does not say it."""
+    things: list[str] = field(default_factory=list)
+    """Columns that number what several rows are of: no inputs."""
     ranks: bool = False
     """Whether the order of the rows of a group is what counts."""
     goal: GoalReading = field(default_factory=GoalReading)
@@ -102,9 +106,13 @@ def read_task(request: PlanRequest, found: dict[str, Any]) -> Reading:
         require_columns(request, data)
         if not read_ranking(request, data, reading):
             _read_table(request, data, reading)
+        read_given(request, data, reading)
+        split = (request.data or {}).get("split") or reading.split or {}
+        require_cells(data, [*reading.targets, *reading.things, *map(str, split.values())], reading.assumed)
         read_groups(request, data, reading)
     elif reading.task is None:
         _refuse_masks(request, use, data)
+        _refuse_channels_last(request, data)
         reading.task = _task_of(use, data)
     if reading.task == "language_model" and request.task is None and (found.get("model") or {}).get("masked"):
         reading.task = "masked_language_model"
@@ -130,6 +138,18 @@ def _with_goal(request: PlanRequest, data: dict[str, Any], reading: Reading) -> 
     reading.questions += goal.questions
     reading.assumed += goal.assumed
     return reading
+
+
+def _refuse_channels_last(request: PlanRequest, data: dict[str, Any]) -> None:
+    """Refuse images whose channels are the last axis: networks take them first. Raises ConfigurationError."""
+    shape = data.get("shape") or []
+    if request.network is None and len(shape) == IMAGE_AXES and shape[2] in CHANNELS and shape[0] not in CHANNELS:
+        raise ConfigurationError(
+            f"Rows of shape {tuple(shape)} look like images with their channels last; networks here take them first.",
+            remedy=f"Save them as (rows, {shape[2]}, {shape[0]}, {shape[1]}): numpy.transpose(x, (0, 3, 1, 2)). Or "
+            "name task='table_classification' where they are none.",
+            document="configs/images.md",
+        )
 
 
 def _refuse_masks(request: PlanRequest, use: str, data: dict[str, Any]) -> None:
@@ -163,10 +183,12 @@ def _task_of(use: str, data: dict[str, Any]) -> str | None:
         return "language_model" if use == "text" else "instruction"
     if use in FORMS:
         return use
-    if use in IMAGE_SOURCES or len(data.get("shape") or ()) == IMAGE_AXES:
+    if use in IMAGE_SOURCES:
         return None if data.get("is_number") else "image_classification"
     if data.get("is_number"):
         return "table_regression"
+    if len(data.get("shape") or ()) == IMAGE_AXES:
+        return "image_classification"
     return "table_classification" if data.get("classes") else None
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from trainwright.tools.training_architect import own_code
 from trainwright.tools.training_architect.facts import OTHER_NAMES, TASKS
-from trainwright.tools.training_architect.places import named_in, place_of, tables_in
+from trainwright.tools.training_architect.places import named_in, place_of, tables_in, unread, unread_in
 from trainwright.trainer.base.download_log import is_remote
 from trainwright.trainer.base.errors import ConfigurationError, near
 from trainwright.trainer.catalog.names import BUILT_IN, from_library
@@ -76,6 +76,8 @@ class PlanRequest:
         if self.data is None and (named := named_in(self.intent, root)) is not None:
             said = f"data {named!r} was read from the intent"
             return replace(self, data=entry_of("data", named), noted=(said,)).located(root)
+        if self.data is None and (names := unread_in(self.intent, root)):
+            raise unread(names)
         data = self.data or {}
         is_folder = data.get("use") == "images" and list(data["args"]) == ["path"]
         if is_folder and (found := tables_in(root, str(data["args"]["path"]))) is not None:
@@ -178,6 +180,8 @@ def entry_of(key: str, given: Any) -> dict[str, Any]:
     if isinstance(given, str):
         given = _named(key, given, known)
     use = given.get("use")
+    if key == "data" and isinstance(use, str) and PurePosixPath(use).suffix and ":" not in use:
+        raise unread([use])
     if not isinstance(use, str) or use not in known:
         raise ConfigurationError(
             f"{key} {str(use)[:80]!r} cannot be looked at by a plan: code of yours runs in training runs only.",

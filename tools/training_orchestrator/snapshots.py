@@ -12,7 +12,7 @@ from tempfile import mkdtemp
 from typing import NamedTuple
 
 from trainwright.tools.gates.evidence import Evidence
-from trainwright.tools.gates.ideas import MANIFEST, accepted_code, digests_of_snapshot, folder_of_snapshot
+from trainwright.tools.gates.ideas import MANIFEST, accepted_code, digests_of_snapshot, folder_of_snapshot, with_code
 from trainwright.tools.workspace import Workspace
 from trainwright.trainer.base.canonical import digest_bytes, digest_json
 from trainwright.trainer.base.errors import ConfigurationError, GateRefusedError, IntegrityError, NotFoundError
@@ -27,7 +27,7 @@ MAX_FILE_BYTES, MAX_BYTES, MAX_ENTRIES = 1 << 20, 20 << 20, 100_000
 def take_snapshot(workspace: Workspace, project: str, root: Path) -> str:
     """Keep the code below a folder as it stands, and return the digest by which it is found again.
 
-    The same code is kept once. Links in the user's folder are kept as links: what they lead to is no part of it.
+    The same code is kept once. Links to folders and data are kept as links: what they lead to is no part of it.
 
     Raises:
         ConfigurationError: more than 20 MiB of code, or 100,000 names to look through.
@@ -36,6 +36,7 @@ def take_snapshot(workspace: Workspace, project: str, root: Path) -> str:
     digest = digest_json({name: digest_bytes(content) for name, content in files.items()})
     place, own = folder_of_snapshot(workspace, project, digest), workspace.path.resolve()
     if place.is_dir():
+        _write_anew(files, place)
         _link_anew(root.resolve(), place, own)
         return digest
     place.parent.mkdir(parents=True, exist_ok=True)
@@ -73,6 +74,25 @@ def snapshot_folder(workspace: Workspace, project: str, digest: str) -> Path:
     return place
 
 
+def _is_whole(place: Path) -> bool:
+    if not (place / MANIFEST).is_file():
+        return False
+    return all(_is(place / name, digest) for name, digest in digests_of_snapshot(place).items())
+
+
+def _write_anew(files: Mapping[str, bytes], place: Path) -> None:
+    """Write the files of a snapshot that were edited or removed."""
+    if _is_whole(place):
+        return
+    for name, content in files.items():
+        if not _is(place / name, digest_bytes(content)):
+            (place / name).parent.mkdir(parents=True, exist_ok=True)
+            (place / name).unlink(missing_ok=True)
+            (place / name).write_bytes(content)
+    kept = {name: digest_bytes(content) for name, content in files.items()}
+    (place / MANIFEST).write_text(json.dumps(kept))
+
+
 def _is(path: Path, digest: str) -> bool:
     return path.is_file() and not path.is_symlink() and digest_bytes(path.read_bytes()) == digest
 
@@ -85,16 +105,26 @@ def of_accepted_code(evidence: Evidence) -> Evidence:
         ConfigurationError: too much code to keep.
     """
     baseline, kept = evidence.baseline, accepted_code(evidence)
-    if kept is None and baseline is not None and not evidence.surroundings(baseline):
-        kept = take_snapshot(evidence.workspace, evidence.name, evidence.code_root)
+    is_there = kept is not None and _is_whole(folder_of_snapshot(evidence.workspace, evidence.name, kept))
+    if not is_there and baseline is not None and not evidence.surroundings(baseline):
+        taken = take_snapshot(evidence.workspace, evidence.name, evidence.code_root)
+        kept = taken if kept in {None, taken} else kept
     if kept is None:
         raise GateRefusedError(
             "No baseline of this configuration whose code was kept: an experiment is compared with it.",
             remedy=f"advance(project={evidence.name!r}) leads to one.",
             document="phases/04_optimization/experiments.md",
         )
-    folder = snapshot_folder(evidence.workspace, evidence.name, kept)
-    return Evidence(evidence.session, evidence.workspace, evidence.name, code_root=folder, code_state=kept)
+    try:
+        snapshot_folder(evidence.workspace, evidence.name, kept)
+    except (NotFoundError, IntegrityError) as error:
+        raise GateRefusedError(
+            f"{error.message.rstrip('.')}, with which the baseline was trained.",
+            remedy="Put the code of the baseline back into the folder, and call again; or measure the present code: "
+            f"start_training(project={evidence.name!r}, kind='smoke').",
+            document="phases/04_optimization/experiments.md",
+        ) from error
+    return with_code(evidence, kept)
 
 
 def code_of(folder: Path) -> dict[str, str]:
@@ -128,8 +158,8 @@ def _files(root: Path, *, without: Path) -> dict[str, bytes]:
     for here, folders, names in os.walk(root):
         folders[:] = sorted(name for name in folders if _is_looked_into(Path(here, name), without))
         seen += len(folders) + len(names)
-        for path in (Path(here, name) for name in sorted(names)):
-            if path.suffix in SUFFIXES and not path.is_symlink() and path.stat().st_size <= MAX_FILE_BYTES:
+        for path in (Path(here, name) for name in sorted(names) if _is_linked(name)):
+            if path.suffix in SUFFIXES and path.is_file() and _is_code(path, root):
                 found[path.relative_to(root).as_posix()] = path.read_bytes()
         if seen > MAX_ENTRIES or sum(map(len, found.values())) > MAX_BYTES:
             raise ConfigurationError(
@@ -137,6 +167,16 @@ def _files(root: Path, *, without: Path) -> dict[str, bytes]:
                 remedy="Name a folder that holds the code and links to the data: configure(changes={'code_root': …}).",
             )
     return found
+
+
+def _is_code(path: Path, root: Path) -> bool:
+    """Whether it is a module, or a settings file of no more than 1 MiB, since larger ones hold data.
+
+    What a link inside the root leads to is copied itself, and the link leads to the copy.
+    """
+    if path.is_symlink() and path.resolve().is_relative_to(root):
+        return False
+    return path.suffix == ".py" or path.stat().st_size <= MAX_FILE_BYTES
 
 
 def _is_linked(name: str) -> bool:

@@ -157,8 +157,8 @@ def asked_seeds(text: str) -> AskedSeeds | None:
 # Words of a sentence that ask for ideas to be tried, in code or configuration: `try ideas on net.py overnight`.
 
 _IDEAS = any_of(
-    r"(?:try|test|explore|probier\w*|teste\w*)(?: out| aus)? (?:\w+ ){0,3}(?:ideas?|ideen?)"
-    r"|(?:auto(?:nomous(?:ly)?|matic(?:ally)?)?[- ]?|research[- ])(?:research|loop)(?:[- ]loop)?"
+    r"(?:try|probier\w*)(?: out| aus)? (?:\w+ ){0,3}(?:ideas?|ideen?)"
+    r"|(?:auto[- ]?|autonomous )research(?: loop)?|research[- ]loop"
     r"|keep only (?:the )?(?:\w+ )?(?:improvements|gains)|behalte nur (?:\w+ )?verbesserungen"
 )
 

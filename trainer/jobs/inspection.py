@@ -26,6 +26,7 @@ from trainwright.trainer.data.sections import SplitSection, targets_of
 from trainwright.trainer.data.sources import SOURCES, load_source, open_source, scan_source
 from trainwright.trainer.data.sources.images import Images
 from trainwright.trainer.data.sources.row_files import RowFiles
+from trainwright.trainer.data.split_methods.given import MEANT
 from trainwright.trainer.data.splits import Splits
 from trainwright.trainer.data.table.infer import infer_target
 from trainwright.trainer.data.table.schema import ROWS
@@ -45,6 +46,8 @@ MAX_COUNTED = 8
 """Columns whose classes are counted while it is not known which is predicted."""
 MIN_OF_A_VALUE = 10
 """Rows of each value, from which on it is no chance that one column tells another."""
+MIN_THINGS, MIN_ROWS_OF_A_THING = 12, 1.5
+"""That a column numbers, and rows of each in the mean (as data/leaks/groups.py has it)."""
 FEW_INTEGERS = 20
 """Different whole numbers up to which a column is taken for classes (as data/sources/targets.py has it)."""
 CHARACTERS_A_TOKEN = 4.0
@@ -197,6 +200,8 @@ def _of_frame(
     counted = [target] if target in sample.columns else few[:MAX_COUNTED]
     numbers = {one["name"] for one in columns if one["kind"] == "number"}
     found["told_by"] = _tells(sample, columns)
+    found["one_each"] = _one_each(sample, columns)
+    found["given_by"] = [one["name"] for one in columns if _says_split(sample[one["name"]], one)]
     found["times"] = times_of(frame, rows, columns, named or {})
     found["counts"] = {name: _classes(frame, name) for name in counted if name not in numbers}
     return found
@@ -205,10 +210,9 @@ def _of_frame(
 def _column(values: pl.Series) -> dict[str, Any]:
     """Return a column's name, kind (number, category, text, other), different values and words a cell."""
     filled = values.drop_nulls()
-    try:
-        different = int(filled.n_unique())
-    except pl.exceptions.InvalidOperationError:  # nested cells
+    if values.dtype.is_nested():
         return {"name": values.name, "kind": "other", "different": 0, "words": 0.0}
+    different = int(filled.n_unique())
     words, kind, numbers = 0.0, "other", _numbers(filled, different)
     is_fraction = numbers is not None and bool((numbers != numbers.floor()).any())
     if numbers is not None or values.dtype == pl.Boolean:
@@ -272,6 +276,28 @@ def _tells(sample: pl.DataFrame, columns: list[dict[str, Any]]) -> dict[str, lis
             if pairs.height == pairs[other["name"]].n_unique() >= 2:
                 found.setdefault(one["name"], []).append(other["name"])
     return found
+
+
+def _one_each(sample: pl.DataFrame, columns: list[dict[str, Any]]) -> dict[str, list[str]]:
+    """Return for each column whose values number things, rows of which stand together, those with one value a thing."""
+    found = {}
+    few = [one["name"] for one in columns if one["kind"] == "category"]
+    whole = [one["name"] for one in columns if one["kind"] in {"number", "category"} and not one.get("is_fraction")]
+    for name in whole:
+        cells, others = sample[name].drop_nulls(), [other for other in few if other != name]
+        different = cells.n_unique()
+        if MIN_THINGS <= different <= len(cells) / MIN_ROWS_OF_A_THING and len(cells.rle()) == different:
+            of_each = sample.group_by(name).agg(pl.col(others).n_unique())
+            found[name] = [other for other in others if of_each[other].max() == 1]
+    return found
+
+
+def _says_split(cells: pl.Series, column: dict[str, Any]) -> bool:
+    """Whether a column says of each row in which split it is, and in which it is trained on."""
+    if cells.dtype != pl.String or not 2 <= column["different"] <= len(MEANT) or cells.null_count():
+        return False
+    words = {str(word).strip().lower() for word in cells.unique()}
+    return words <= MEANT.keys() and {MEANT[word] for word in words} >= {0, 2}
 
 
 def _classes(frame: pl.LazyFrame, column: str) -> dict[str, Any]:

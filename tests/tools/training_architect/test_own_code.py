@@ -22,6 +22,14 @@ def Net(): return nn.Linear(2, 2)
 def rows(n=50): return [([0.0, 1.0], 1)] * n
 def build(config, context): return {}
 """
+NETWORK = """
+from torch import nn
+class Net(nn.Module):
+    def forward(self, images, scale=1.0): raise NotImplementedError
+class Loss(nn.Module):
+    def forward(self, outputs, targets): raise NotImplementedError
+1 / 0
+"""
 
 
 def refused(**given: Any) -> ConfigurationError:
@@ -77,7 +85,7 @@ def test_what_is_missing_is_asked_for() -> None:
 def test_files_are_planned_for_the_users_network_which_the_call_or_the_sentence_names(tmp_path: Path) -> None:
     rows = np.random.default_rng(3).normal(size=(60, 1, 6, 6)).astype(np.float32)
     np.savez(tmp_path / "signs.npz", x=rows, y=np.arange(60) % 3)
-    (tmp_path / "net.py").write_text("from torch import nn\nclass Net(nn.Module): pass\n1 / 0\n")
+    (tmp_path / "net.py").write_text(NETWORK)
     (tmp_path / "words.csv").write_text("text,kind\n" + "".join(f"word {n} of it,{n % 2}\n" for n in range(60)))
     (tmp_path / "w").mkdir()
     (tmp_path / "w" / "settings.yaml").write_text("code_roots: ['..']\n")
@@ -99,9 +107,18 @@ def test_files_are_planned_for_the_users_network_which_the_call_or_the_sentence_
     assert plain.next.arguments["config"]["model"]["use"] == "resnet", "no model of columns for images"
     with pytest.raises(ConfigurationError, match="settles model and tokenizer together"):
         planned(intent="Tell the kind, accuracy 0.9", data="words.csv", model="net.py:Net")
-    (tmp_path / "net.py").write_text("class A(Module): pass\nclass B(Module): pass\n")
+    with pytest.raises(ConfigurationError, match="own_code"):
+        planned(intent="Never use net.py; signs.npz, accuracy 0.9")
+    for no_network in ("Net(LightningModule)",):
+        (tmp_path / "net.py").write_text(NETWORK.replace("Net(nn.Module)", no_network).replace("Loss(nn", "Loss(x"))
+        with pytest.raises(ConfigurationError, match="own_code"):
+            planned(intent="Try ideas on net.py over signs.npz until accuracy 0.9")
+    (tmp_path / "net.py").write_text(f"{NETWORK}train()\n")
     with pytest.raises(ConfigurationError, match="own_code"):
         planned(intent="Try ideas on net.py over signs.npz until accuracy 0.9")
+    np.savez(tmp_path / "signs.npz", x=rows.transpose(0, 2, 3, 1), y=np.arange(60) % 3)
+    with pytest.raises(ConfigurationError, match="channels last"):
+        planned(intent="Tell the sign, accuracy 0.9", data="signs.npz")
     workspace.close()
 
 

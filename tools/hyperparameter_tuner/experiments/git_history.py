@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from sqlalchemy.orm import Session
@@ -52,18 +52,26 @@ def _git(root: Path, *arguments: str, given: bytes = b"") -> subprocess.Complete
     return subprocess.run(["git", *SAFE, "-C", str(root), *arguments], input=given, capture_output=True, check=False)
 
 
+def _ignored(root: Path, names: Sequence[str]) -> set[str]:
+    """Return which files git ignores, such as settings that hold secrets."""
+    return {*_git(root, "check-ignore", "-z", "--stdin", given="\0".join(names).encode()).stdout.decode().split("\0")}
+
+
 def _within_repository(root: Path) -> str:
     """Return the code root's path below the top of its repository: `` or `src/`."""
     if shutil.which("git") is None:
         raise ConfigurationError("git is not installed.", remedy="Install git; experiments.md lists the folders.")
     found = _git(root, "rev-parse", "--show-prefix")
     if found.returncode:
-        raise ConfigurationError(f"{root} is in no git repository.", remedy=f"`git -C {root} init` makes one.")
+        said = found.stderr.decode(errors="replace").strip()[:300]
+        remedy = "Where there is none, `git init` makes one there."
+        raise ConfigurationError(f"git takes {root} for no repository: {said}", remedy=remedy)
     return found.stdout.decode().strip()
 
 
 def _commits(session: Session, evidence: Evidence, within: str, written: dict[str, str]) -> Iterator[bytes]:
-    """Give the stream that `git fast-import` takes, and note each commit's ref."""
+    """Give the stream that `git fast-import` takes, and note each commit's ref. What git ignores is in no commit."""
+    ignored = set[str]()
     for one in experiments_of(evidence):
         at = int(get_study(session, one.study).created_at.timestamp())
         try:
@@ -71,13 +79,15 @@ def _commits(session: Session, evidence: Evidence, within: str, written: dict[st
             here = snapshot_folder(evidence.workspace, evidence.name, one.code)
         except NotFoundError:
             continue
+        names = digests_of_snapshot(before) | digests_of_snapshot(here)
+        ignored |= _ignored(evidence.code_root, list(names))
         parent = _ref(evidence.name, one.against, one.against_code)
         if parent not in written:
-            yield _commit(parent, None, at, f"{one.against}\n", before, within)
+            yield _commit(parent, None, at, f"{one.against}\n", before, within, ignored)
             written[parent] = f"{one.against}, which {one.name} was compared with"
         ref = _ref(evidence.name, one.name, one.code)
         changes = f"\nchanges: {json.dumps(one.changes, sort_keys=True)}\n" if one.changes else ""
-        yield _commit(ref, parent, at, f"{one.idea}\n\n{one.told()}\n{changes}", here, within)
+        yield _commit(ref, parent, at, f"{one.idea}\n\n{one.told()}\n{changes}", here, within, ignored)
         written[ref] = one.told()
 
 
@@ -87,13 +97,13 @@ def _ref(project: str, name: str, code: str) -> str:
     return f"refs/trainwright/{project}/{name}{'-' + code[-8:] if is_planned else ''}"
 
 
-def _commit(ref: str, parent: str | None, at: int, message: str, folder: Path, within: str) -> bytes:  # noqa: PLR0917
+def _commit(ref: str, parent: str | None, at: int, message: str, folder: Path, within: str, ignored: set[str]) -> bytes:  # noqa: PLR0917
     who = f"Trainwright <trainwright@localhost> {at} +0000".encode()
     text = message.encode()
     lines = [b"commit " + ref.encode(), b"committer " + who, b"data %d" % len(text), text]
     lines += [b"from " + parent.encode()] if parent is not None else []
     lines.append(b"deleteall")
-    for name in digests_of_snapshot(folder):
+    for name in sorted(digests_of_snapshot(folder).keys() - ignored):
         content = (folder / name).read_bytes()
         lines += [b"M 100644 inline " + _quoted(within + name), b"data %d" % len(content), content]
     return b"\n".join(lines) + b"\n"

@@ -11,6 +11,7 @@ from trainwright.tools.gates.improvement import resolution
 from trainwright.tools.hyperparameter_tuner.experiments.verdict import ALPHA, verdict_of
 from trainwright.tools.training_orchestrator.snapshots import snapshot_folder
 from trainwright.trainer.base.errors import NotFoundError
+from trainwright.trainer.run import RunState
 
 if TYPE_CHECKING:
     from trainwright.tools.hyperparameter_tuner.ablation.section import ExperimentSection
@@ -34,6 +35,9 @@ def judge(
         rows: size of the validation split; 0 where unknown.
     """
     incumbent, tried = arms
+    runs = [run for arm in arms for run in arm["runs"] if run is not None]
+    if stopped := [run.id for run in runs if run.status.state is RunState.STOPPED]:  # a stop draws no other seeds
+        return _told(UNDECIDED, f"{stopped[0]} was stopped")
     if None in tried["values"]:
         return _told(CRASHED, f"{tried['failed']} of {len(tried['values'])} runs failed{_cause(tried)}")
     if problem or not effects:

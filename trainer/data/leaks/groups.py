@@ -3,7 +3,8 @@
 An id is told from a number by its order, which means nothing: rows with the same id predict a held-out row's target,
 and rows with neighbouring ids do not. A number that is not named as an id must number something: its rows have a
 property in common, each value has as many rows, or none is left out. An id is told from a category by its many values
-with few rows each.
+with few rows each. Where the rows of each value follow one another and have one target, the value numbers a thing
+whatever its order: recordings that are listed by speaker, say.
 """
 
 from __future__ import annotations
@@ -37,8 +38,8 @@ def find(table: LeakTable) -> list[Finding]:
 
 
 def _finding(table: LeakTable, target: Target, column: Column) -> Finding | None:
-    is_named = NAMED.search(column.name) is not None
-    if not _may_be_groups(column):
+    is_named = NAMED.search(column.name) is not None or _follow_one_another(column, target)
+    if not _may_be_groups(column, is_named=is_named):
         return None
     held_out = np.flatnonzero(table.held_out & (column.codes >= 0))
     trained = np.unique(column.codes[table.train])
@@ -70,14 +71,23 @@ def _finding(table: LeakTable, target: Target, column: Column) -> Finding | None
     )
 
 
-def _may_be_groups(column: Column) -> bool:
+def _follow_one_another(column: Column, target: Target) -> bool:
+    """Whether the rows of each value stand together in the source, and have one class, by more than chance."""
+    there = np.flatnonzero(column.codes >= 0)
+    codes = column.codes[there]
+    if target.classes is None or 1 + np.count_nonzero(np.diff(codes)) != len(np.unique(codes)):
+        return False
+    return _is_shared(codes, target.values[there]) and _of_one_value(codes, target.values[there]) == 1.0
+
+
+def _may_be_groups(column: Column, *, is_named: bool) -> bool:
     if column.kind not in {"number", "category"} or column.distinct < MIN_GROUPS:
         return False
     there = column.values[~column.missing]
     if column.kind == "number" and (there != np.floor(there)).any():
         return False
     size = len(there) / column.distinct
-    most = ROWS_OF_GROUP[1] if NAMED.search(column.name) else FEW_ROWS
+    most = ROWS_OF_GROUP[1] if is_named else FEW_ROWS
     return ROWS_OF_GROUP[0] <= size <= most
 
 

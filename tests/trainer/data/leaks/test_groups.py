@@ -78,3 +78,17 @@ def test_of_rows_that_are_split_by_a_group_another_is_named_only_where_its_split
     found = find_leaks(frames, "y", grouped_by="trip")
     assert [one.column for one in found if one.kind == "group"] == names
     assert [one.column for one in find_leaks(frames, "y") if one.kind == "group"] == ["cow"]
+
+
+@pytest.mark.requirement("PIPE-2")
+@pytest.mark.parametrize(("order", "columns"), [("listed by speaker", ["recording"]), ("mixed", [])])
+def test_a_number_of_things_that_are_listed_one_after_the_other_is_of_groups_whatever_its_name(order, columns):
+    sizes = np.random.default_rng(5).integers(7, 29, 90)
+    of = np.repeat(np.arange(90), sizes)
+    speaker = np.array([f"s{thing // 10}" for thing in of])
+    rows = np.random.default_rng(6).permutation(len(of)) if order == "mixed" else np.arange(len(of))
+    noise = np.random.default_rng(7).normal(size=len(of))
+    frame = pl.DataFrame({"recording": of[rows], "noise": noise, "y": speaker[rows]}).with_row_index("__row")
+    parts = np.digitize(np.random.default_rng(8).random(len(of)), [0.7, 0.85])
+    frames = {split: frame.filter(pl.Series(parts == place)) for place, split in enumerate(SPLITS)}
+    assert [one.column for one in groups.find(LeakTable.of(frames, "y"))] == columns
