@@ -1,8 +1,8 @@
 """Usage by runs, and reservations of those under way, by the ledger and the run directories.
 
 An ended run counts what its worker recorded, as the ledger sealed it. A run under way counts its whole reservation,
-or what it has used where that is more. Disk is what lies there now; an ended run's folder is counted again once a file
-was added or removed.
+or what it has used where that is more. Disk of an ended run is what its seal says; of one whose weights were pruned
+since, and of one under way, what lies there now.
 """
 
 from __future__ import annotations
@@ -26,20 +26,16 @@ from trainwright.tools.launchers import is_living
 from trainwright.tools.ledger.events import Pruned
 from trainwright.tools.limits.amounts import AMOUNTS, Amounts, Reservation
 from trainwright.tools.workspace import Workspace
+from trainwright.tools.workspace.query_cache import Sources
 from trainwright.tools.workspace.tables import LedgerEntry, Project, Run
 from trainwright.trainer.base.canonical import digest_file
 from trainwright.trainer.base.errors import TrainwrightError
-from trainwright.trainer.base.read_tracking import Memory, Trace, note_fleeting
 from trainwright.trainer.run import RunDirectory
 from trainwright.trainer.run.evidence import Environment
 
 RUN_KINDS = ("run_started", "run_resumed", "run_sealed")
 RECORD_FILES = ("status.json", "events.jsonl", "artifacts/environment.json")
 """Files that record the time and the devices that a run has used."""
-
-_SEEN = Memory()
-_SIZES = Memory()
-"""Bytes of ended runs' folders, by folder and what the seal says: a resumed run's are counted anew."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +63,7 @@ def usages(session: Session, workspace: Workspace, project: str, *, without: str
     """Return the use of the project's and of all projects' runs, without the named one (which is to be resumed)."""
     accounts = _accounts(session, None)
     accounts.pop(without or "", None)
-    sealed, unsealed = _sealed(workspace, accounts), _unsealed(accounts)
+    sealed, unsealed = _sealed(workspace, accounts, _pruned(session, None)), _unsealed(accounts)
     measured = {run_id: _measured(workspace, run_id, account) for run_id, account in unsealed.items()}
     own = {run_id: account for run_id, account in unsealed.items() if account.project == project}
     return (
@@ -77,25 +73,22 @@ def usages(session: Session, workspace: Workspace, project: str, *, without: str
 
 
 def seen_usage(session: Session, workspace: Workspace, project: str) -> tuple[Usage, Usage]:
-    """Return the use of the project's and of all projects' runs, for an answer; a reservation counts it again.
-
-    The bytes of a sealed run are those in its seal, or the present ones if it was pruned since.
-    """
+    """Return the use of the project's and of all projects' runs, for an answer; a reservation counts it again."""
     names = set(session.scalars(select(LedgerEntry.project).where(LedgerEntry.project.is_not(None)).distinct()))
 
-    def look(name: str) -> tuple[Amounts, dict[str, _Account]]:
+    def look(name: str, _: Sources) -> tuple[Amounts, dict[str, _Account]]:
         accounts = _accounts(session, name)
-        sealed = _sealed(workspace, accounts, recounted=_pruned(session, name))
+        sealed = _sealed(workspace, accounts, _pruned(session, name))
         return sealed.get(name, Amounts()), _unsealed(accounts)
 
     found = {
-        name: workspace.kept.answer(session, name, "usage", partial(look, name), trim=Trace.forget_files)
+        name: workspace.kept.answer(session, name, "usage", partial(look, name))
         for name in sorted(map(str, names | set(session.scalars(select(Project.name)))))
     }
     own = found.get(project, (Amounts(), {}))
     whole = reduce(Amounts.__add__, (used for used, _ in found.values()), Amounts())
     living = {run_id: account for _, accounts in found.values() for run_id, account in accounts.items()}
-    seen = {run_id: _seen(workspace, run_id, account) for run_id, account in living.items()}
+    seen = {run_id: _measured(workspace, run_id, account) for run_id, account in living.items()}
     return _with_unsealed(*own, seen), _with_unsealed(whole, living, seen)
 
 
@@ -158,7 +151,6 @@ def measured_use(directory: RunDirectory, reserved: Reservation | None, *, start
     """
     seconds = _recorded_seconds(directory)
     if seconds is None:
-        note_fleeting()
         seconds = max(0.0, time.time() - started_at)
     return _amounts(directory, reserved, seconds, folder_bytes(directory.path))
 
@@ -177,23 +169,16 @@ def folder_bytes(folder: Path) -> int:
     return total
 
 
-def _sealed(
-    workspace: Workspace, accounts: dict[str, _Account], *, recounted: set[str] | None = None
-) -> dict[str, Amounts]:
-    """Return the total use of each project's sealed runs.
-
-    Args:
-        recounted: runs whose bytes are counted again, the others' being those of their seals; by default all are.
-    """
+def _sealed(workspace: Workspace, accounts: dict[str, _Account], pruned: set[str]) -> dict[str, Amounts]:
+    """Return the total use of each project's sealed runs; bytes of the pruned ones are counted again."""
     totals: dict[str, Amounts] = defaultdict(Amounts)
     for run_id, account in accounts.items():
         if account.used is None:
             continue
         used = account.used
-        if recounted is None or run_id in recounted:
+        if run_id in pruned:
             folder = workspace.run_folder(account.project, run_id)
-            size = _SIZES.recall((folder, account.used), partial(folder_bytes, folder))
-            used = used.model_copy(update={"disk_bytes": size})
+            used = used.model_copy(update={"disk_bytes": folder_bytes(folder)})
         totals[account.project] += used
     return totals
 
@@ -219,23 +204,9 @@ def _measured(workspace: Workspace, run_id: str, account: _Account) -> tuple[Amo
     return own, is_living(directory)
 
 
-def _seen(workspace: Workspace, run_id: str, account: _Account) -> tuple[Amounts, bool]:
-    """Return the same for an answer: of a run that has ended, once until its files change."""
-
-    def look() -> tuple[Amounts, bool]:
-        own, is_under_way = _measured(workspace, run_id, account)
-        if is_under_way:
-            note_fleeting()  # what it uses grows
-        return own, is_under_way
-
-    folder = workspace.project_folder(account.project) / run_id
-    return _SEEN.recall((folder, account.started_at, account.reserved), look)
-
-
 def _with_unsealed(used: Amounts, others: dict[str, _Account], measured: dict[str, tuple[Amounts, bool]]) -> Usage:
     reserved, living = Amounts(), 0
     for run_id, account in others.items():
-        note_fleeting()
         own, is_under_way = measured[run_id]
         used += own
         if is_under_way:
