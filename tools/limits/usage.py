@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections import defaultdict
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -59,37 +58,45 @@ class _Account:
     """None until it is sealed, and again while a resumed run is under way."""
 
 
-def usages(session: Session, workspace: Workspace, project: str, *, without: str | None = None) -> tuple[Usage, Usage]:
-    """Return the use of the project's and of all projects' runs, without the named one (which is to be resumed)."""
-    accounts = _accounts(session, None)
-    accounts.pop(without or "", None)
-    sealed, unsealed = _sealed(workspace, accounts, _pruned(session, None)), _unsealed(accounts)
-    measured = {run_id: _measured(workspace, run_id, account) for run_id, account in unsealed.items()}
-    own = {run_id: account for run_id, account in unsealed.items() if account.project == project}
-    return (
-        _with_unsealed(sealed.get(project, Amounts()), own, measured),
-        _with_unsealed(reduce(Amounts.__add__, sealed.values(), Amounts()), unsealed, measured),
-    )
+def usages(
+    session: Session, workspace: Workspace, project: str, *, without: str | None = None, look: bool = False
+) -> tuple[Usage, Usage]:
+    """Return the use of the project's and of all projects' runs.
 
+    Args:
+        without: a run that is left out: one that is to be resumed.
+        look: for an answer, which takes what is kept; a reservation counts again.
+    """
 
-def seen_usage(session: Session, workspace: Workspace, project: str) -> tuple[Usage, Usage]:
-    """Return the use of the project's and of all projects' runs, for an answer; a reservation counts it again."""
-    names = set(session.scalars(select(LedgerEntry.project).where(LedgerEntry.project.is_not(None)).distinct()))
+    def read(name: str, _: Sources | None = None) -> tuple[Amounts, dict[str, _Account]]:
+        return _of_project(session, workspace, name, without)
 
-    def look(name: str, _: Sources) -> tuple[Amounts, dict[str, _Account]]:
-        accounts = _accounts(session, name)
-        sealed = _sealed(workspace, accounts, _pruned(session, name))
-        return sealed.get(name, Amounts()), _unsealed(accounts)
-
+    names = {*session.scalars(select(LedgerEntry.project).distinct()), *session.scalars(select(Project.name)), project}
     found = {
-        name: workspace.kept.answer(session, name, "usage", partial(look, name))
-        for name in sorted(map(str, names | set(session.scalars(select(Project.name)))))
+        name: workspace.kept.answer(session, name, "usage", partial(read, name)) if look else read(name)
+        for name in sorted(filter(None, names))
     }
-    own = found.get(project, (Amounts(), {}))
+    unsealed = {run_id: account for _, accounts in found.values() for run_id, account in accounts.items()}
+    measured = {run_id: _measured(workspace, run_id, account) for run_id, account in unsealed.items()}
     whole = reduce(Amounts.__add__, (used for used, _ in found.values()), Amounts())
-    living = {run_id: account for _, accounts in found.values() for run_id, account in accounts.items()}
-    seen = {run_id: _measured(workspace, run_id, account) for run_id, account in living.items()}
-    return _with_unsealed(*own, seen), _with_unsealed(whole, living, seen)
+    used, own = found[project]
+    return _with_unsealed(used, own, measured), _with_unsealed(whole, unsealed, measured)
+
+
+def _of_project(
+    session: Session, workspace: Workspace, project: str, without: str | None
+) -> tuple[Amounts, dict[str, _Account]]:
+    """Return the total use of a project's sealed runs, and the others; bytes of the pruned ones are counted again."""
+    accounts = _accounts(session, project)
+    accounts.pop(without or "", None)
+    total, pruned = Amounts(), _pruned(session, project)
+    for run_id, account in accounts.items():
+        if account.used is not None and run_id in pruned:
+            size = folder_bytes(workspace.run_folder(project, run_id))
+            total += account.used.model_copy(update={"disk_bytes": size})
+        elif account.used is not None:
+            total += account.used
+    return total, {run_id: account for run_id, account in accounts.items() if account.used is None}
 
 
 def sealed_use(session: Session, workspace: Workspace, run: Run, digests: dict[str, str]) -> Amounts:
@@ -169,27 +176,9 @@ def folder_bytes(folder: Path) -> int:
     return total
 
 
-def _sealed(workspace: Workspace, accounts: dict[str, _Account], pruned: set[str]) -> dict[str, Amounts]:
-    """Return the total use of each project's sealed runs; bytes of the pruned ones are counted again."""
-    totals: dict[str, Amounts] = defaultdict(Amounts)
-    for run_id, account in accounts.items():
-        if account.used is None:
-            continue
-        used = account.used
-        if run_id in pruned:
-            folder = workspace.run_folder(account.project, run_id)
-            used = used.model_copy(update={"disk_bytes": folder_bytes(folder)})
-        totals[account.project] += used
-    return totals
-
-
-def _unsealed(accounts: dict[str, _Account]) -> dict[str, _Account]:
-    return {run_id: account for run_id, account in accounts.items() if account.used is None}
-
-
-def _pruned(session: Session, project: str | None) -> set[str]:
+def _pruned(session: Session, project: str) -> set[str]:
     """Return the runs whose weights were deleted to make room."""
-    query = select(LedgerEntry.body).where(LedgerEntry.kind == Pruned.name, _of(LedgerEntry.project, project))
+    query = select(LedgerEntry.body).where(LedgerEntry.kind == Pruned.name, LedgerEntry.project == project)
     found: set[str] = set()
     for body in session.scalars(query):
         with suppress(ValueError, KeyError, TypeError):  # an entry that was damaged says nothing; `verify` names it
@@ -215,19 +204,15 @@ def _with_unsealed(used: Amounts, others: dict[str, _Account], measured: dict[st
     return Usage(used, reserved, living)
 
 
-def _accounts(session: Session, project: str | None) -> dict[str, _Account]:
-    """Return every run of the ledger, and rows without an entry, by id."""
-    rows = session.execute(select(Run.id, Run.project, Run.created_at).where(_of(Run.project, project)))
+def _accounts(session: Session, project: str) -> dict[str, _Account]:
+    """Return every run of the project's ledger, and rows without an entry, by id."""
+    rows = session.execute(select(Run.id, Run.project, Run.created_at).where(Run.project == project))
     accounts = {row.id: _Account(row.project, row.created_at.replace(tzinfo=UTC).timestamp()) for row in rows}
-    query = select(LedgerEntry).where(LedgerEntry.kind.in_(RUN_KINDS), _of(LedgerEntry.project, project))
+    query = select(LedgerEntry).where(LedgerEntry.kind.in_(RUN_KINDS), LedgerEntry.project == project)
     for entry in session.scalars(query.order_by(LedgerEntry.sequence)):
         with suppress(ValueError, KeyError, TypeError):  # an entry that was damaged says nothing; `verify` names it
             _take(accounts, entry, json.loads(entry.body))
     return accounts
-
-
-def _of(column: Any, project: str | None) -> Any:
-    return column.is_not(None) if project is None else column == project
 
 
 def _take(accounts: dict[str, _Account], entry: LedgerEntry, body: dict[str, Any]) -> None:
