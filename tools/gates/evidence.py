@@ -23,7 +23,7 @@ from trainwright.tools.gates.run_evidence import RunEvidence
 from trainwright.tools.gates.served_code import served_code_changes
 from trainwright.tools.gates.staleness import changes_of_surroundings
 from trainwright.tools.ledger import Inspection, cut_off, entries
-from trainwright.tools.limits import count_trials, limit_table, limits_under
+from trainwright.tools.limits import Line, count_trials, limit_table, limits_under
 from trainwright.tools.owner import Grant
 from trainwright.tools.owner.grants import DECISION, goal_under, standing_grants
 from trainwright.tools.versions import DataVersion, data_versions
@@ -125,14 +125,21 @@ class Evidence:
     @cached_property
     def seconds_left(self) -> float | None:
         """How many seconds of runs the limits of project and workspace leave; what is under way counts as left."""
-        self.inspection.sources.are_all_projects = True
-        lines = limit_table(self.session, self.workspace, self.project)["wall_clock_seconds"]
+        lines = self.limit_lines["wall_clock_seconds"]
         return min((line.allowed - line.used for line in lines), default=None)
+
+    @cached_property
+    def limit_lines(self) -> dict[str, list[Line]]:
+        """The limits of project and workspace, and what is used of them now."""
+        lines = limit_table(self.session, self.workspace, self.project)
+        self.inspection.sources.are_all_projects = True
+        if any(line.used for line in lines["runs_at_once"]):
+            self.inspection.sources.are_fleeting = True  # a run under way uses more while nothing is written
+        return lines
 
     @cached_property
     def spent(self) -> str:
         """Which limit leaves no room for another trial, in a few words; empty where all leave it."""
-        self.inspection.sources.are_all_projects = True
         return spent_limit(self)
 
     def entries(self, kind: str) -> list[tuple[int, dict[str, Any]]]:

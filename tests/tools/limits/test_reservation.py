@@ -15,6 +15,7 @@ import pytest
 from tests.function_text import body_of
 
 from trainwright.tools import ledger
+from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gpus import has_gpu
 from trainwright.tools.ledger.events import Pruned
 from trainwright.tools.limits import usage as of_usage
@@ -23,6 +24,7 @@ from trainwright.tools.limits.reservation import expected_gpus
 from trainwright.tools.projects import project_status
 from trainwright.tools.training_orchestrator import refresh_run, resume_run, start_run, stop_run
 from trainwright.tools.workspace import Workspace
+from trainwright.tools.workspace.query_cache import Sources
 from trainwright.trainer.base.errors import LimitReachedError
 from trainwright.trainer.config import apply_changes, parse_config
 from trainwright.trainer.run import Limits, RunDirectory, RunKind, RunState, RunStatus
@@ -225,6 +227,21 @@ def test_an_ended_runs_bytes_are_those_of_its_seal_until_weights_are_pruned(work
     with workspace.session() as session:
         ledger.record(session, "big", Pruned(checkpoints=[{"run_id": directory.run_id}]))
     assert usage(workspace).used.disk_bytes == of_usage.folder_bytes(directory.path) >= before + 1000.0
+
+
+def test_what_is_left_is_not_kept_while_a_run_is_under_way(workspace: Workspace) -> None:
+    def are_fleeting() -> bool:
+        sources = Sources()
+        with workspace.session() as session:
+            assert Evidence(session, workspace, "big", inspection=ledger.Look(sources)).seconds_left is not None
+        assert sources.are_all_projects, "runs of others use the workspace's limits too"
+        return sources.are_fleeting
+
+    assert not are_fleeting()
+    directory = order(workspace)
+    assert are_fleeting()
+    worked(directory, 60.0)
+    assert not are_fleeting()
 
 
 def test_bytes_of_a_folder_are_those_of_its_files_and_links_and_not_of_what_links_lead_to(tmp_path: Path) -> None:
