@@ -17,18 +17,12 @@ from trainwright.trainer.base import download_log
 from trainwright.trainer.base.canonical import digest_file, digest_path
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.base.file_stamps import stamps_below
-from trainwright.trainer.base.paths import ENGINE, SKIPPED
+from trainwright.trainer.base.paths import ENGINE, SKIPPED, folders_below
 from trainwright.trainer.config import flatten, parse_config
 from trainwright.trainer.data.validation.changes import changes, loosened
 from trainwright.trainer.data.validation.expectations import read_expectations
 from trainwright.trainer.run import RunKind
-from trainwright.trainer.run.environment import (
-    engine_digest,
-    engine_files,
-    hook_files,
-    installed_packages,
-    startup_hooks,
-)
+from trainwright.trainer.run.environment import engine_digest, hook_files, installed_packages, startup_hooks
 from trainwright.trainer.run.evidence import Code, Environment
 from trainwright.trainer.run.looked_at import Listing, Opened, OpenedFile
 from trainwright.trainer.run.validation import Validation
@@ -224,7 +218,7 @@ def _file_changes(
 
 def _engine_changes(recorded: str | None, inspection: Inspection) -> list[str]:
     def find() -> str:
-        inspection.sources.note(*{file.parent for file in engine_files(ENGINE)})  # an update replaces the files in them
+        inspection.sources.note(*(folder for folder, _, _ in folders_below(ENGINE)))  # an update replaces files in them
         return engine_digest(ENGINE)
 
     if recorded is None or recorded == inspection.once("engine", find):

@@ -185,14 +185,9 @@ def hook_files(path: Sequence[str]) -> list[Path]:
     return [file for folder in map(Path, path) for name in (*HOOKS, "*.pth") for file in sorted(folder.glob(name))]
 
 
-def engine_files(engine: Path) -> list[Path]:
-    """Return all of the engine's files."""
-    return sorted(engine.rglob("*.py"))
-
-
 def engine_digest(engine: Path) -> str:
     """Return the digest of all of the engine's files."""
-    paths = engine_files(engine)
+    paths = sorted(engine.rglob("*.py"))
 
     def read() -> str:
         return digest_json({path.relative_to(engine).as_posix(): digest_file(path) for path in paths})
