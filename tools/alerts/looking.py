@@ -22,7 +22,7 @@ from trainwright.tools.training_monitor.record import RunRecord
 from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.tables import Run
 from trainwright.trainer.base.errors import TrainwrightError
-from trainwright.trainer.base.read_tracking import stamp_of
+from trainwright.trainer.base.file_stamps import stamp_of
 from trainwright.trainer.run import RunDirectory, RunState, RunStatus
 from trainwright.trainer.run.conditions import SERVER
 from trainwright.trainer.run.digests import METRICS

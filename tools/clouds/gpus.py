@@ -11,7 +11,7 @@ from pydantic import Field, ValidationError
 from trainwright.tools.documents import SKILL
 from trainwright.tools.training_architect.hardware import Device, accelerators, named_device
 from trainwright.trainer.base.errors import ConfigurationError, folded, near
-from trainwright.trainer.base.read_tracking import while_unchanged
+from trainwright.trainer.base.file_stamps import while_unchanged
 from trainwright.trainer.base.records import Closed
 from trainwright.trainer.config import load_yaml
 

@@ -12,6 +12,7 @@ from trainwright.tools.dashboard.overview import AlertCard, ProjectCard, cards, 
 from trainwright.tools.dashboard.run_page import RunProgress, progress_of, run_progress
 from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.tables import LedgerEntry
+from trainwright.trainer.base.file_stamps import Stamp, stamp_of
 
 
 class WorkspaceNews(BaseModel):
@@ -90,11 +91,9 @@ class RunChanges:
         self.cursor = points.cursor if points is not None else self.cursor
         return news if news.progress or news.points or news.reload else None
 
-    def _look_at_files(self) -> tuple[int, ...]:
-        """Return sizes and times of what a run's page shows beside its curves."""
-        paths = (self._files.path / "events.jsonl", self._files.checkpoints)
-        stats = [path.stat() for path in paths if path.exists()]
-        return tuple(number for one in stats for number in (one.st_size, one.st_mtime_ns))
+    def _look_at_files(self) -> tuple[Stamp, Stamp]:
+        """Return the stamps of what a run's page shows beside its curves."""
+        return stamp_of(self._files.path / "events.jsonl"), stamp_of(self._files.checkpoints)
 
 
 def _differs(before: RunProgress | None, now: RunProgress) -> bool:

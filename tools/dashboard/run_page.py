@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from functools import partial
 from typing import Any
 
 from pydantic import BaseModel
@@ -17,7 +16,6 @@ from trainwright.tools.workspace.handles import run_handles
 from trainwright.tools.workspace.records import get_run
 from trainwright.tools.workspace.tables import Run
 from trainwright.trainer.base.errors import TrainwrightError
-from trainwright.trainer.base.read_tracking import Memory, note_fleeting
 from trainwright.trainer.checkpoints import index
 from trainwright.trainer.config import flatten
 from trainwright.trainer.run import RunDirectory
@@ -28,7 +26,6 @@ MAX_CHECKPOINTS = 200
 """The newest, beside the best."""
 SHOWN = ("validation/loss", "train/epoch_loss", "train/loss")
 """The first of them that a run has recorded stands in its line."""
-_SEEN = Memory()
 
 
 class RunProgress(BaseModel):
@@ -116,19 +113,9 @@ def run_progress(workspace: Workspace, run_id: str) -> RunProgress:
 
 
 def progress_of(workspace: Workspace, run: Run) -> RunProgress:
-    """Return how far a run is by its directory; nothing is filed. A damaged one shows as failed.
-
-    A run that has ended is read once until its files change: many may wait for a server that files them.
-    """
-    key = (workspace.project_folder(run.project), run.id, run.kind, run.label, run.study)
-    return _SEEN.recall(key, partial(_progress, workspace, run))
-
-
-def _progress(workspace: Workspace, run: Run) -> RunProgress:
+    """Return how far a run is by its directory; nothing is filed. A damaged one shows as failed."""
     directory = workspace.run_directory(run.project, run.id)
     seen = observe(directory)
-    if not seen.state.is_ended:
-        note_fleeting()
     status = seen.status
     return RunProgress(
         run_id=run.id,

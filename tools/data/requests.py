@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from uuid import uuid4
@@ -29,6 +28,7 @@ from trainwright.tools.training_orchestrator import locations
 from trainwright.tools.workspace import Workspace
 from trainwright.trainer.base.canonical import digest_json
 from trainwright.trainer.base.download_log import is_remote
+from trainwright.trainer.base.file_stamps import stamp_of
 from trainwright.trainer.base.paths import files_under
 from trainwright.trainer.config import TrainingConfig
 from trainwright.trainer.data.remote.connections import Connection
@@ -98,16 +98,15 @@ def request_validation(workspace: Workspace, project: str, *, suggest: bool = Fa
 
 
 def _order(workspace: Workspace, config: TrainingConfig, root: Path) -> str:
-    """Return the digest of all that an answer depends on and that is known here: files by names, sizes and times."""
+    """Return the digest of all that an answer depends on and that is known here: files by names and stamps."""
     values = config.model_dump(mode="json", exclude_unset=True)
     today = time.strftime("%Y-%m-%d", time.gmtime())  # of which freshness is counted
     is_apart = root.is_relative_to(workspace.path)
-    stamps = []
-    for name in files_under(root, MAX_STAMPED):
-        with suppress(OSError):
-            state = (root / name).stat()
-            if is_apart or not (root / name).is_relative_to(workspace.path):
-                stamps.append([name, state.st_size, state.st_mtime_ns, state.st_ino])
+    stamps = [
+        (name, stamp_of(root / name))
+        for name in files_under(root, MAX_STAMPED)
+        if is_apart or not (root / name).is_relative_to(workspace.path)
+    ]
     return digest_json([values, str(root), stamps, today, trainwright.__version__])
 
 

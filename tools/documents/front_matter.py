@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from pathlib import Path
 from typing import TypeVar
 
@@ -10,8 +9,8 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from trainwright.trainer.base.errors import ConfigurationError, NotFoundError
+from trainwright.trainer.base.file_stamps import while_unchanged
 from trainwright.trainer.base.plain_yaml import PlainLoader
-from trainwright.trainer.base.read_tracking import note
 
 SKILL = Path(__file__).resolve().parents[2] / "skills" / "ml-trainer"
 
@@ -26,20 +25,13 @@ def read_named(path: Path, model: type[Model]) -> Model:
     Raises:
         NotFoundError, ConfigurationError: see `read_document`; or file and id do not agree.
     """
-    note(path)
-    found = path.stat() if path.is_file() else None
-    document: Model = _read_once(path, model, found and (found.st_mtime_ns, found.st_size))
+    document = while_unchanged(("document", path, model), [str(path)], lambda: read_document(path, model)[0])
     if (name := getattr(document, "id", "")) != path.stem:
         raise ConfigurationError(
             f"{path.name} has the id {name!r}; file and id must agree.",
             remedy=f"Rename the file to {name}.md or correct the id.",
         )
     return document
-
-
-@lru_cache(maxsize=512)
-def _read_once(path: Path, model: type[Model], _state: tuple[int, int] | None) -> Model:
-    return read_document(path, model)[0]
 
 
 def read_document(path: Path, model: type[Model]) -> tuple[Model, str]:

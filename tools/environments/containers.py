@@ -23,7 +23,7 @@ from trainwright.tools.workspace.settings import Settings
 from trainwright.trainer.base.canonical import digest_file
 from trainwright.trainer.base.container import OF_THE_IMAGE
 from trainwright.trainer.base.errors import ConfigurationError, StorageError
-from trainwright.trainer.base.read_tracking import note_fleeting, while_unchanged
+from trainwright.trainer.base.file_stamps import while_unchanged
 from trainwright.trainer.config.environment import EnvironmentSection
 from trainwright.trainer.run import write_atomically
 from trainwright.trainer.run.runtime import Container
@@ -132,7 +132,6 @@ def image_digest(engine: str, name: str) -> str:
                 f"`environment.apptainer`: {name} is no image file that can be read: {error.strerror}.",
                 remedy=f"Name the file that `apptainer build` or `apptainer pull` has written{or_none()}.",
             ) from error
-    note_fleeting()
     command = [*client_of(engine), "image", "inspect", "--format", "{{.Id}}", name]
     return _said(command, name, INSPECT_SECONDS).strip()
 

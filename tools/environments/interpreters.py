@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 from trainwright.tools.launchers.environment import behind, inherited_environment
 from trainwright.tools.launchers.worker_wall import order_apart
 from trainwright.trainer.base.errors import ConfigurationError
-from trainwright.trainer.base.read_tracking import while_unchanged
+from trainwright.trainer.base.file_stamps import while_unchanged
 from trainwright.trainer.base.releases import has_torch
 from trainwright.trainer.run.environment import installed_packages
 

@@ -23,6 +23,7 @@ from trainwright.trainer.base.errors import (
     TrainwrightError,
     UserCodeError,
 )
+from trainwright.trainer.base.file_stamps import stamp_of
 from trainwright.trainer.base.paths import files_under
 from trainwright.trainer.config import TrainingConfig
 from trainwright.trainer.data.remote.connections import Connection
@@ -116,8 +117,8 @@ def _error(failure: dict[str, Any]) -> TrainwrightError:
 
 
 def _order(config: TrainingConfig, code_root: Path, device_kind: str, runtime: Runtime | None) -> str:
-    """Return the digest of all that an answer depends on and that is known here: files by names, sizes and times."""
-    stamps = [jobs.stamp_of(code_root / name) for name in files_under(code_root, MAX_STAMPED)]
+    """Return the digest of all that an answer depends on and that is known here: files by names and stamps."""
+    stamps = [(name, stamp_of(code_root / name)) for name in files_under(code_root, MAX_STAMPED)]
     values = config.model_dump(mode="json", exclude_unset=True)
     worker = None if runtime is None else runtime.model_dump()
     return digest_json([values, str(code_root), stamps, device_kind, trainwright.__version__, worker]).replace(":", "-")

@@ -24,7 +24,6 @@ from trainwright.tools.gates.staleness import exemption_changes, opened_since
 from trainwright.tools.owner.grants import operations
 from trainwright.tools.workspace.tables import Study
 from trainwright.trainer.base.errors import TrainwrightError
-from trainwright.trainer.base.read_tracking import note_fleeting
 from trainwright.trainer.checkpoints.index import list_checkpoints
 from trainwright.trainer.config import (
     SearchSection,
@@ -91,7 +90,7 @@ def is_unchanged(evidence: Records, run: RunRecords) -> bool:
     if _is_let_through(evidence, run):
         return False
     is_listed = all([run.code.files, run.data.splits])
-    note_fleeting()  # files' times are read, and none is opened
+    evidence.inspection.sources.are_fleeting = True  # as the times of many files
     root = Path(evidence.project.code_root)
     found = list(islice(_files(root, evidence.workspace.path.resolve()), MAX_FILES + 1))
     if len(found) > MAX_FILES:

@@ -10,10 +10,8 @@ from pydantic import Field
 from trainwright.tools.documents import SKILL, read_document
 from trainwright.tools.gates.phases import Phase
 from trainwright.trainer.base.canonical import digest_file
-from trainwright.trainer.base.read_tracking import Memory
+from trainwright.trainer.base.file_stamps import while_unchanged
 from trainwright.trainer.base.records import Closed
-
-_READ = Memory(most=64)
 
 
 class CheckLine(Closed):
@@ -47,4 +45,4 @@ def checklist_digest(phase: Phase) -> str:
 def load_checklist(phase: Phase, root: Path = SKILL) -> Checklist:
     """Read a phase's checklist. Raises NotFoundError or ConfigurationError."""
     path = root / phase.document
-    return _READ.recall(path, lambda: read_document(path, Checklist)[0])
+    return while_unchanged(("checklist", path), [str(path)], lambda: read_document(path, Checklist)[0])

@@ -23,12 +23,12 @@ from trainwright.tools.gates.run_evidence import RunEvidence
 from trainwright.tools.gates.served_code import served_code_changes
 from trainwright.tools.gates.staleness import changes_of_surroundings
 from trainwright.tools.ledger import Inspection, cut_off, entries
-from trainwright.tools.limits import count_trials, limit_table, limits_under
+from trainwright.tools.limits import Line, count_trials, limit_table, limits_under
 from trainwright.tools.owner import Grant
 from trainwright.tools.owner.grants import DECISION, goal_under, standing_grants
 from trainwright.tools.versions import DataVersion, data_versions
 from trainwright.tools.workspace import Settings, Workspace
-from trainwright.tools.workspace.query_cache import BEFORE_COMMIT, note_whole_workspace
+from trainwright.tools.workspace.query_cache import BEFORE_COMMIT
 from trainwright.tools.workspace.records import get_project, latest_config
 from trainwright.tools.workspace.settings import ProjectLimits
 from trainwright.tools.workspace.tables import ConfigVersion, Project, Run, Study
@@ -116,7 +116,7 @@ class Evidence:
     @cached_property
     def trials_left(self) -> int:
         """How many trials the limits of project and workspace leave."""
-        note_whole_workspace()
+        self.inspection.sources.are_all_projects = True
         own, whole = count_trials(self.session, self.name), count_trials(self.session)
         allowed = self.limits.trials
         left = (allowed - own.made - own.reserved, self.settings.workspace_limits.trials - whole.made - whole.reserved)
@@ -125,14 +125,21 @@ class Evidence:
     @cached_property
     def seconds_left(self) -> float | None:
         """How many seconds of runs the limits of project and workspace leave; what is under way counts as left."""
-        note_whole_workspace()
-        lines = limit_table(self.session, self.workspace, self.project)["wall_clock_seconds"]
+        lines = self.limit_lines["wall_clock_seconds"]
         return min((line.allowed - line.used for line in lines), default=None)
+
+    @cached_property
+    def limit_lines(self) -> dict[str, list[Line]]:
+        """The limits of project and workspace, and what is used of them now."""
+        lines = limit_table(self.session, self.workspace, self.project)
+        self.inspection.sources.are_all_projects = True
+        if any(line.used for line in lines["runs_at_once"]):
+            self.inspection.sources.are_fleeting = True  # a run under way uses more while nothing is written
+        return lines
 
     @cached_property
     def spent(self) -> str:
         """Which limit leaves no room for another trial, in a few words; empty where all leave it."""
-        note_whole_workspace()
         return spent_limit(self)
 
     def entries(self, kind: str) -> list[tuple[int, dict[str, Any]]]:
@@ -180,7 +187,7 @@ class Evidence:
 
     def served_changes(self, run: RunRecords) -> list[str]:
         """Return the files of `data.prepare` and `data.present` that changed since the run tried or shipped them."""
-        found = partial(served_code_changes, self.config.data, str(self.code_root), run)
+        found = partial(served_code_changes, self.config.data, str(self.code_root), run, self.inspection.sources)
         return self.once(("served", run.id), found)
 
     def once(self, what: Hashable, find: Callable[[], T]) -> T:
@@ -262,6 +269,7 @@ class Evidence:
         gate = self.config.evaluation_gate
         if gate is None or gate.baseline is None:
             return {}
+        self.inspection.sources.are_all_projects = True
         return baseline_record(self.workspace, gate.baseline, self.name)
 
     @cached_property

@@ -25,7 +25,7 @@ from trainwright.tools.gates.shown import (
     rows_to_show,
 )
 from trainwright.tools.gates.studies import ended_studies, studies_under_way
-from trainwright.tools.limits import Amounts, limit_table
+from trainwright.tools.limits import Amounts
 from trainwright.tools.owner.grants import accepted_values, by_whom, granting
 
 UNITS = {"wall_clock_seconds": ("s", 1.0), "gpu_hours": ("GPU hours", 1.0), "money": ("of money", 1.0),
@@ -41,7 +41,7 @@ def spent_limit(evidence: Records) -> str:
         return "no trial is left of the limits"
     if evidence.baseline is None:
         return ""
-    table = limit_table(evidence.session, evidence.workspace, evidence.project)
+    table = evidence.limit_lines
     seal = evidence.facts.seals.get(evidence.baseline.id)
     needed = Amounts.model_validate(seal.used if seal else {})
     for name, (unit, scale) in UNITS.items():

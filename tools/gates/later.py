@@ -35,6 +35,7 @@ def later_call(evidence: Evidence, *, is_scored: bool = False) -> NextCall | Non
         return None
     said, steps = f"the intent goes on: {cut(later.words, 200)!r}", later.steps - ({"scored"} if is_scored else set())
     root, names = Path(evidence.project.code_root), set(FILES.findall(later.words))
+    evidence.inspection.sources.note(*(root / name for name in names))
     is_named = "scored" in steps and len(names) == 1 and all((root / name).is_file() for name in names)
     score = {"score": names.pop()} if is_named else {}
     if "again" in steps and len(versions) == 1:

@@ -7,21 +7,12 @@ expect. Copies of held-out samples among the training samples are all parted.
 
 from __future__ import annotations
 
-from trainwright.trainer.data.leaks.finding import probability
+from trainwright.trainer.data.leaks.finding import is_beyond_chance
 from trainwright.trainer.run.evidence import AlikeSamples
 
 
 def beyond_chance(found: list[AlikeSamples], once_in: float, most: float) -> list[AlikeSamples]:
-    """Return the comparisons of splits that chance does not explain.
-
-    Args:
-        once_in: an event that chance produces less than once in so many times is not explained by it.
-        most: times the share of near samples within the first split up to which a share is no surprise: splits by time,
-            group or class are not dealt out by chance.
-    """
+    """Return the comparisons of splits that chance does not explain, by `is_beyond_chance`."""
     return [
-        one
-        for one in found
-        if one.alike * one.first > most * one.near * one.second
-        and probability(one.alike, one.near, one.first, one.second) * once_in < 1
+        one for one in found if is_beyond_chance(one.alike, one.near, one.first, one.second, once_in=once_in, most=most)
     ]

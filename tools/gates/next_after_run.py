@@ -14,7 +14,6 @@ from trainwright.tools.gates.records import RunRecords
 from trainwright.tools.owner.grants import accepted_alerts
 from trainwright.tools.training_monitor.diagnosis import diagnose
 from trainwright.trainer.base.errors import StorageError
-from trainwright.trainer.base.read_tracking import note_fleeting
 from trainwright.trainer.checkpoints.index import list_checkpoints
 from trainwright.trainer.run import Failure, RunKind, RunState
 from trainwright.trainer.run.conditions import alert_behind
@@ -93,6 +92,7 @@ def _after_full_disk(run: RunRecords) -> NextCall:
     """Name the call that frees the disk; once there is room for two checkpoints, the one that resumes the run."""
     sizes = [record.bytes for record in list_checkpoints(run.directory)]
     path, then = run.directory.path, "resume_training goes on with the run"
+    run.project.inspection.sources.are_fleeting = True  # room comes and goes without a write to the database
     if room := make_room(run.row.project, path, 2 * max(sizes, default=0), then):
         return room
     own = {"project": run.row.project, "run_id": run.id}
@@ -105,7 +105,6 @@ def make_room(project: str, path: Path, needed_bytes: int, then: str) -> NextCal
     Args:
         then: what goes on after it, in words.
     """
-    note_fleeting()  # room comes and goes without a write to the database
     free, least = shutil.disk_usage(path).free, MIN_FREE_BYTES + needed_bytes
     if free >= least:
         return None

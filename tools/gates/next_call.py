@@ -41,6 +41,7 @@ from trainwright.tools.gates.studies import studies_of
 from trainwright.tools.gates.trying import options_against, waiting_call
 from trainwright.tools.ledger import Inspection, Look
 from trainwright.tools.workspace import Workspace
+from trainwright.tools.workspace.query_cache import Sources
 from trainwright.trainer.base.errors import TrainwrightError
 from trainwright.trainer.run import RunKind
 
@@ -49,14 +50,16 @@ MAX_CHARACTERS = 400
 
 
 def next_call(
-    session: Session, workspace: Workspace, project: str, *, after: NextCall | None = None
-) -> NextCall | None:
+    session: Session, workspace: Workspace, project: str, *, after: NextCall | None = None,
+    sources: Sources | None = None,
+) -> NextCall | None:  # fmt: skip
     """Return the project's next call; None when all gates have passed, and the intent names no later step.
 
     Args:
+        sources: of the answer that it is part of.
         after: the call being answered, where it changes nothing: it is not named again.
     """
-    evidence = Evidence(session, workspace, project, inspection=Look())
+    evidence = Evidence(session, workspace, project, inspection=Look(sources))
     return next_of(evidence, after=after)
 
 

@@ -92,6 +92,7 @@ def barred(evidence: Evidence, run: RunRecords) -> str:
         now = "finished" if where.is_finished else f"in {where.phase.value}"
         return f"a {run.row.kind} run is not resumed: the project is {now}"
     root = Path(run.directory.specification().code_root)
+    evidence.inspection.sources.note(root)
     return "" if root.is_dir() else f"the folder {root.name!r} that {run.id} was planned in is not there"
 
 

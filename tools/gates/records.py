@@ -17,6 +17,7 @@ from trainwright.tools.gates.checklist import CheckLine
 from trainwright.tools.gates.phases import Phase
 from trainwright.tools.ledger import Inspection, ProjectFacts
 from trainwright.tools.ledger.events import RunEvaluated
+from trainwright.tools.limits import Line
 from trainwright.tools.owner import Grant
 from trainwright.tools.workspace import Settings, Workspace
 from trainwright.tools.workspace.tables import ConfigVersion, Project, Run, Study
@@ -115,6 +116,8 @@ class Records(Protocol):
     def trials_left(self) -> int: ...
     @property
     def seconds_left(self) -> float | None: ...
+    @property
+    def limit_lines(self) -> dict[str, list[Line]]: ...
     @property
     def spent(self) -> str: ...
     @property

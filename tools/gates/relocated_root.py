@@ -20,6 +20,7 @@ def point_to_moved_root(evidence: Evidence, run: RunEvidence) -> NextCall | None
     """Name the call that points the project to where its code is now; None while the code root is in its place."""
     if Path(evidence.project.code_root).is_dir():
         return None
+    evidence.inspection.sources.are_fleeting = True  # as all the folders in which it is looked for
     found = _find(evidence, run)
     why = "the code was moved there" if found else "or bring the folder back to where it was"
     return evidence.call("configure", why, changes={"code_root": str(found) if found else PLACEHOLDER})

@@ -220,6 +220,7 @@ def resumed_search(evidence: Records, entry: dict[str, Any]) -> NextCall:
     if _stops(evidence, entry["study_id"]) >= ENOUGH_WITHIN_NOISE or evidence.spent:
         return conclude(evidence, study_told(entry["study_id"], entry))
     width = int(entry["search"].get("width", 1))
+    evidence.inspection.sources.are_fleeting = True  # as the room on the disk
     if room := room_for(evidence.workspace, evidence.name, entry.get("failure"), width):
         return room.model_copy(update={"why": f"{room.why}. Or end below the goal: {exit_in_words(evidence)}"})
     search = SearchSection.model_validate(entry["search"]).as_asked()

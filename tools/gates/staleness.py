@@ -16,13 +16,13 @@ from trainwright.tools.owner.grants import operations
 from trainwright.trainer.base import download_log
 from trainwright.trainer.base.canonical import digest_file, digest_path
 from trainwright.trainer.base.errors import ConfigurationError
-from trainwright.trainer.base.paths import ENGINE, SKIPPED
-from trainwright.trainer.base.read_tracking import note
+from trainwright.trainer.base.file_stamps import stamps_below
+from trainwright.trainer.base.paths import ENGINE, SKIPPED, folders_below
 from trainwright.trainer.config import flatten, parse_config
 from trainwright.trainer.data.validation.changes import changes, loosened
 from trainwright.trainer.data.validation.expectations import read_expectations
 from trainwright.trainer.run import RunKind
-from trainwright.trainer.run.environment import engine_digest, installed_packages, startup_hooks
+from trainwright.trainer.run.environment import engine_digest, hook_files, installed_packages, startup_hooks
 from trainwright.trainer.run.evidence import Code, Environment
 from trainwright.trainer.run.looked_at import Listing, Opened, OpenedFile
 from trainwright.trainer.run.validation import Validation
@@ -94,7 +94,7 @@ def changes_of_surroundings(code_root: str, run: RunRecords, inspection: Inspect
     return [*files, *packages, *_engine_changes(run.code.engine_digest, inspection)]
 
 
-def file_changes(root: Path, run: RunRecords, read: Callable[[Path], str] = digest_file) -> list[str]:
+def file_changes(root: Path, run: RunRecords, read: Callable[[Path], str] = digest_path) -> list[str]:
     """Return one sentence for every file of code or data under the root that is not as the run saw it."""
     own = _file_changes("code", run.code.files, root, read, run.code.meanings)
     return own + _file_changes("data", run.data.files, root, read)
@@ -207,7 +207,7 @@ def _file_changes(
             continue
         path = root / name
         try:
-            found = digest_path(path, read)
+            found = read(path)
         except OSError:
             reasons.append(f"{what}: {name} was removed")
             continue
@@ -217,7 +217,11 @@ def _file_changes(
 
 
 def _engine_changes(recorded: str | None, inspection: Inspection) -> list[str]:
-    if recorded is None or recorded == inspection.once("engine", partial(engine_digest, ENGINE)):
+    def find() -> str:
+        inspection.sources.note(*(folder for folder, _, _ in folders_below(ENGINE)))  # an update replaces files in them
+        return engine_digest(ENGINE)
+
+    if recorded is None or recorded == inspection.once("engine", find):
         return []
     return ["engine: Trainwright's own files changed"]
 
@@ -225,22 +229,36 @@ def _engine_changes(recorded: str | None, inspection: Inspection) -> list[str]:
 def _packages(environment: Environment, inspection: Inspection) -> dict[str, str]:
     if environment.image_digest is not None:
         return environment.packages
-    path = tuple(environment.path or sys.path)  # a version is part of a folder's name there
-    return inspection.once(f"packages {path}", partial(installed_packages, path), folders=path)
+    path = tuple(environment.path or sys.path)
+
+    def find() -> dict[str, str]:
+        inspection.sources.note(*path)  # a version is part of a folder's name there
+        return inspection.recall(("packages", path), path, partial(installed_packages, path))
+
+    return inspection.once(f"packages {path}", find)
 
 
 def _package_changes(environment: Environment, imported: list[str], inspection: Inspection) -> list[str]:
     """Name changed versions of the packages that the run imported; of all, where the imports are unknown."""
     if environment.image_digest is not None:  # its packages are as they were while it is
+        inspection.sources.are_fleeting = True
         asked = partial(_image_change, environment.container_image or "", environment.image_digest)
         image = inspection.once(f"image {environment.container_image}", asked)
         return [f"environment: {image}"] if image else []
     recorded = environment.packages
     now = _packages(environment, inspection) if recorded else {}
     changed = _version_changes(recorded, now, imported or sorted(recorded.keys() | now.keys()))
-    hooks = startup_hooks(environment.path)
+    hooks = _hooks(tuple(environment.path), inspection)
     others = sorted(name for name in environment.hooks.keys() | hooks if environment.hooks.get(name) != hooks.get(name))
     return [*changed, *(f"environment: {Path(name).name}, run as Python starts, changed" for name in others)]
+
+
+def _hooks(path: tuple[str, ...], inspection: Inspection) -> dict[str, str]:
+    def find() -> dict[str, str]:
+        inspection.sources.note(*path, *hook_files(path))
+        return startup_hooks(path)
+
+    return inspection.once(f"hooks {path}", find)
 
 
 def _image_change(recorded: str, digest: str) -> str | None:
@@ -288,14 +306,15 @@ def _seen_of(evidence: Records, run_id: str, smoke: RunRecords) -> dict[str, Ope
     """
 
     def look() -> dict[str, OpenedFile]:
-        note(smoke.directory.artifacts / f"{Listing.file}.json")  # which is read once for all runs
         run = evidence.run(run_id)
         if run is None or not run.is_complete or run.directory.specification().snapshot is not None:
             return {}  # an experiment's files are those of its snapshot
         return _unplanned(evidence, run, smoke)
 
     key = ("opened", evidence.folder, run_id, evidence.facts.seals[run_id].state, smoke.id)
-    return evidence.inspection.recall(key, look)
+    files = stamps_below(evidence.workspace.run_folder(evidence.name, run_id))
+    listing = smoke.directory.artifacts / f"{Listing.file}.json"
+    return evidence.inspection.recall(key, [*files, str(listing)], look)
 
 
 def _unplanned(evidence: Records, run: RunRecords, smoke: RunRecords) -> dict[str, OpenedFile]:

@@ -17,7 +17,6 @@ from trainwright.tools.gates.run_evidence import RunEvidence
 from trainwright.tools.ledger import ProjectFacts, entries
 from trainwright.tools.ledger.events import RunSealed
 from trainwright.tools.workspace import Workspace
-from trainwright.tools.workspace.query_cache import note_whole_workspace
 from trainwright.tools.workspace.tables import Project
 from trainwright.trainer.base.errors import TrainwrightError
 from trainwright.trainer.run import RunKind, RunState
@@ -82,7 +81,7 @@ def accesses_by_others(evidence: Evidence, split: TestSetAccess) -> list[SplitAc
     Args:
         split: the `test_look` of the present export: fingerprint and digests of the samples.
     """
-    note_whole_workspace()
+    evidence.inspection.sources.are_all_projects = True
     names = evidence.session.scalars(select(Project.name).where(Project.name != evidence.name).order_by(Project.name))
     others = {name: ProjectFacts(evidence.session, name) for name in names}
     found = [

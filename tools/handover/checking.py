@@ -20,10 +20,10 @@ from trainwright.tools.ledger import Look, entries
 from trainwright.tools.ledger.chain import digest_of
 from trainwright.tools.ledger.events import HandedOver
 from trainwright.tools.workspace import Workspace
+from trainwright.tools.workspace.query_cache import Sources
 from trainwright.tools.workspace.tables import LedgerEntry
 from trainwright.trainer.base.canonical import digest_bytes
 from trainwright.trainer.base.errors import IntegrityError, NotFoundError
-from trainwright.trainer.base.read_tracking import note
 from trainwright.trainer.base.text import cut
 
 State = Literal["fits", "stale", "forged"]
@@ -69,14 +69,13 @@ def check_handover(workspace: Workspace, project: str, path: Path | None = None)
         return _checked(evidence, data)
 
 
-def handover_line(session: Session, workspace: Workspace, project: str) -> str | None:
+def handover_line(session: Session, workspace: Workspace, project: str, sources: Sources) -> str | None:
     """Return in a line where a project's hand-over is and what it is worth; None where none was ever written."""
     if next(iter(entries(session, project, HandedOver.name)), None) is None:
         return None
     path = workspace.project_folder(project) / FILE
-    note(path)  # also of one that is not there
     try:
-        found = _checked(Evidence(session, workspace, project, inspection=Look()), path.read_bytes())
+        found = _checked(Evidence(session, workspace, project, inspection=Look(sources)), path.read_bytes())
     except OSError:
         return f"{path}: removed"
     shown = f"{path}, {found.by} to {found.to}: " if found.by else f"{path}: "

@@ -146,15 +146,6 @@ def log_end(folder: Path, otherwise: str) -> str:
     return f"Its log ends: {without_secrets(text, [])[-LOG_CHARACTERS:]}" if text else otherwise
 
 
-def stamp_of(path: Path) -> list[Any]:
-    """Return name, size and time of a file, for an order to change with it; no size where it cannot be seen."""
-    try:
-        found = path.stat()
-    except (OSError, ValueError):
-        return [str(path), None]
-    return [str(path), found.st_size, found.st_mtime_ns]
-
-
 # Daemons: each holds the lock `NAME.lock` of its folder (an flock) while it lives, and logs to `NAME.log`.
 
 

@@ -16,7 +16,6 @@ from trainwright.tools.launchers.launcher import Launch, write_launch
 from trainwright.tools.launchers.warm import Fork, Kind, WarmProcesses
 from trainwright.tools.launchers.worker_wall import order_for, variables
 from trainwright.trainer.base.errors import NotFoundError
-from trainwright.trainer.base.read_tracking import note_fleeting
 from trainwright.trainer.catalog.first_modules import first_modules
 from trainwright.trainer.run import ProcessIdentity, RunDirectory, RunKey, RunSpecification, write_atomically
 from trainwright.trainer.run.rank import processes_of
@@ -157,7 +156,6 @@ class Local:
         """Return whether the process lives; one that is not known yet is waited for half a minute."""
         if launch.process is not None:
             return launch.process.is_alive()
-        note_fleeting()
         return time.time() - launch.launched_at < UNCLAIMED_SECONDS
 
     def signal(self, run: RunDirectory, launch: Launch, number: signal.Signals, *, reason: str) -> bool:

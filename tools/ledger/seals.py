@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -12,8 +11,10 @@ from sqlalchemy.orm import Session
 
 from trainwright.tools.ledger.projection import ProjectFacts, Tombstone
 from trainwright.tools.workspace import Workspace
-from trainwright.trainer.base.canonical import digest_file
-from trainwright.trainer.base.read_tracking import Memory, Trace, note
+from trainwright.tools.workspace.query_cache import Sources
+from trainwright.trainer.base.canonical import digest_file, digest_path
+from trainwright.trainer.base.file_stamps import while_unchanged
+from trainwright.trainer.base.paths import folders_below
 from trainwright.trainer.checkpoints.index import (
     CheckpointRecord,
     checkpoint_folders,
@@ -27,46 +28,40 @@ from trainwright.trainer.run.digests import LARGE_BYTES, METRICS, metrics_digest
 from trainwright.trainer.run.key import END, SIGNED, has_signed, rows_statement, signed_digests
 
 T = TypeVar("T")
-_FOUND, _RECORDS = Memory(), Memory()
-"""Cached results of this process on the machine and runs' series, and on runs' records: there may be many of those."""
 
 
 class Inspection:
     """Reader of runs' files, each file once however many decisions depend on it.
 
     Args:
-        digest: reads a large file: again, or (`remembered_digest`) only when it may have changed since this server did.
+        read: reads a large file: again, or (`remembered_digest`) only when it may have changed since this server did.
+        sources: of the answer that it reads for.
     """
 
-    def __init__(self, digest: Callable[[Path], str] = digest_file) -> None:
-        self.digest = digest
+    def __init__(self, read: Callable[[Path], str] = digest_file, sources: Sources | None = None) -> None:
+        self.sources = sources or Sources()
+        self._read_file = read
         self._found: dict[str, Any] = {}
         self._digests: dict[Path, dict[str, str] | str] = {}
         self._checkpoints: dict[Path, list[str]] = {}
 
-    def once(self, what: str, find: Callable[[], T], folders: Collection[str] | None = None) -> T:
-        """Return a result about this machine, computed once for all that is inspected; remembered as digests are.
+    def digest(self, path: Path) -> str:
+        """Return the digest of a file, or of a folder by what is in it. Raises OSError when it cannot be read."""
+        if path.is_dir():
+            self.sources.note(*(folder for folder, _, _ in folders_below(path)))
+            return digest_path(path, self.digest)
+        self.sources.note(path)
+        return self._read_file(path)
 
-        Args:
-            folders: by whose names a cached result is known to be unchanged; by all the files read, if not given.
-        """
-
-        def trim(trace: Trace) -> None:
-            if folders is not None:
-                trace.keep_folders(folders)
-
+    def once(self, what: str, find: Callable[[], T]) -> T:
+        """Return a result about this machine, computed once for all that is inspected."""
         if what not in self._found:
-            remembered = partial(_FOUND.recall, what, find, state=lambda _: tuple(sys.path), trim=trim)
-            self._found[what] = remembered() if self._remembers else find()
+            self._found[what] = find()
         return cast("T", self._found[what])
 
-    def recall(self, what: Hashable, find: Callable[[], T]) -> T:
-        """Return a result on runs' records; where digests are remembered, it is too, until one of its files changes."""
-        return _RECORDS.recall(what, find) if self._remembers else find()
-
-    @property
-    def _remembers(self) -> bool:
-        return self.digest is remembered_digest
+    def recall(self, what: Hashable, paths: Iterable[str], find: Callable[[], T]) -> T:
+        """Return what was found in files; where digests are remembered, it is too, until one of the paths changes."""
+        return find() if self._read_file is digest_file else while_unchanged(what, paths, find)
 
     def facts(self, session: Session, workspace: Workspace, project: str, before: int | None) -> ProjectFacts:  # noqa: ARG002
         """Return the ledger's projection for a project, up to the entry `before` if given."""
@@ -100,7 +95,7 @@ class Inspection:
                 (record.name, what)
                 for record in list_checkpoints(run)
                 for what in verify_checkpoint(
-                    record.path, self.digest, is_pruned=is_tombstone_of(stones.get(record.name), record)
+                    record.path, self._read_file, is_pruned=is_tombstone_of(stones.get(record.name), record)
                 )
             ]
             problems += unsigned_checkpoints(run, keys)
@@ -117,19 +112,21 @@ class Look(Inspection):
     For answers alone. Gates that decide, and `verify`, inspect.
     """
 
-    def __init__(self) -> None:
-        super().__init__(remembered_digest)
+    def __init__(self, sources: Sources | None = None) -> None:
+        super().__init__(remembered_digest, sources)
 
     def facts(self, session: Session, workspace: Workspace, project: str, before: int | None) -> ProjectFacts:
         """Return the ledger's projection for a project, cached until its rows change."""
-        read = partial(ProjectFacts, session, project, before=before)
-        return workspace.kept.answer(session, project, ("facts", before), read)
+        return workspace.kept.answer(
+            session, project, ("facts", before), lambda _: ProjectFacts(session, project, before=before)
+        )
 
     def _read(self, run: RunDirectory, sealed: dict[str, str]) -> dict[str, str]:
         def series() -> str:
             if METRICS in sealed and _is_untouched(run, sealed):
                 return sealed[METRICS]
-            return _FOUND.recall(run.path, partial(metrics_digest, run))
+            files = [f"{run.path / METRICS}{end}" for end in ("", "-wal")]
+            return while_unchanged(("series", run.path), files, partial(metrics_digest, run))
 
         return run_digests(run, series)
 
@@ -137,7 +134,6 @@ class Look(Inspection):
 def _is_untouched(run: RunDirectory, sealed: dict[str, str]) -> bool:
     """Return whether long series were last written before the run's last status, which is as it was sealed."""
     status, series = run.path / "status.json", run.path / METRICS
-    note(series)
     found, log = series.stat(), series.with_name(f"{METRICS}-wal")
     if found.st_size < LARGE_BYTES or (log.exists() and log.stat().st_size):
         return False

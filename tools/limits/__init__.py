@@ -2,6 +2,7 @@
 
 from trainwright.tools.limits.amounts import Amounts, Reservation, effective_limits, limits_under
 from trainwright.tools.limits.reservation import (
+    Line,
     count_trials,
     how_to_raise,
     is_cut_short,

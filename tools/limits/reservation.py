@@ -12,9 +12,8 @@ from sqlalchemy.orm import Session
 from trainwright.tools.gpus import began_on_cpu, gpus_of, has_gpu
 from trainwright.tools.launchers import launcher_of
 from trainwright.tools.limits.amounts import Amounts, Reservation, effective_limits
-from trainwright.tools.limits.usage import Usage, measured_use, seen_usage, usages
+from trainwright.tools.limits.usage import Usage, measured_use, usages
 from trainwright.tools.workspace import Workspace
-from trainwright.tools.workspace.query_cache import note_whole_workspace
 from trainwright.tools.workspace.records import get_project
 from trainwright.tools.workspace.settings import ProjectLimits, Settings, WorkspaceLimits
 from trainwright.tools.workspace.tables import Project, Run, Study, Trial
@@ -141,13 +140,9 @@ def limit_table(
 
     Args:
         run: a run to be left out: one that is to be resumed.
-        look: for an answer (`seen_usage`).
+        look: for an answer.
     """
-    without = run.id if run else None
-    if look:
-        own, whole = seen_usage(session, workspace, project.name)
-    else:
-        own, whole = usages(session, workspace, project.name, without=without)
+    own, whole = usages(session, workspace, project.name, without=run.id if run else None, look=look)
     first = _column("", own, effective_limits(session, workspace, project), PROJECT_NAMES)
     second = _column(WORKSPACE, whole, workspace.settings.workspace_limits, {})
     return {name: [first[name], second[name]] for name in first}
@@ -272,11 +267,6 @@ def limit_lines(session: Session, workspace: Workspace, project: Project) -> dic
 
     A limit of the workspace has a line where it leaves less than the project's own; money, where it has a price.
     """
-    return workspace.kept.answer(session, project.name, "limits", lambda: _lines(session, workspace, project)).copy()
-
-
-def _lines(session: Session, workspace: Workspace, project: Project) -> dict[str, str]:
-    note_whole_workspace()
     allowed = effective_limits(session, workspace, project)
     table = limit_table(session, workspace, project, look=True)
     own, whole = count_trials(session, project.name), count_trials(session)

@@ -1,8 +1,8 @@
 """Usage by runs, and reservations of those under way, by the ledger and the run directories.
 
 An ended run counts what its worker recorded, as the ledger sealed it. A run under way counts its whole reservation,
-or what it has used where that is more. Disk is what lies there now; an ended run's folder is counted again once a file
-was added or removed.
+or what it has used where that is more. Disk of an ended run is what its seal says; of one whose weights were pruned
+since, and of one under way, what lies there now.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections import defaultdict
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -26,20 +25,16 @@ from trainwright.tools.launchers import is_living
 from trainwright.tools.ledger.events import Pruned
 from trainwright.tools.limits.amounts import AMOUNTS, Amounts, Reservation
 from trainwright.tools.workspace import Workspace
+from trainwright.tools.workspace.query_cache import Sources
 from trainwright.tools.workspace.tables import LedgerEntry, Project, Run
 from trainwright.trainer.base.canonical import digest_file
 from trainwright.trainer.base.errors import TrainwrightError
-from trainwright.trainer.base.read_tracking import Memory, Trace, note_fleeting
 from trainwright.trainer.run import RunDirectory
 from trainwright.trainer.run.evidence import Environment
 
 RUN_KINDS = ("run_started", "run_resumed", "run_sealed")
 RECORD_FILES = ("status.json", "events.jsonl", "artifacts/environment.json")
 """Files that record the time and the devices that a run has used."""
-
-_SEEN = Memory()
-_SIZES = Memory()
-"""Bytes of ended runs' folders, by folder and what the seal says: a resumed run's are counted anew."""
 
 
 @dataclass(frozen=True)
@@ -63,40 +58,45 @@ class _Account:
     """None until it is sealed, and again while a resumed run is under way."""
 
 
-def usages(session: Session, workspace: Workspace, project: str, *, without: str | None = None) -> tuple[Usage, Usage]:
-    """Return the use of the project's and of all projects' runs, without the named one (which is to be resumed)."""
-    accounts = _accounts(session, None)
-    accounts.pop(without or "", None)
-    sealed, unsealed = _sealed(workspace, accounts), _unsealed(accounts)
-    measured = {run_id: _measured(workspace, run_id, account) for run_id, account in unsealed.items()}
-    own = {run_id: account for run_id, account in unsealed.items() if account.project == project}
-    return (
-        _with_unsealed(sealed.get(project, Amounts()), own, measured),
-        _with_unsealed(reduce(Amounts.__add__, sealed.values(), Amounts()), unsealed, measured),
-    )
+def usages(
+    session: Session, workspace: Workspace, project: str, *, without: str | None = None, look: bool = False
+) -> tuple[Usage, Usage]:
+    """Return the use of the project's and of all projects' runs.
 
-
-def seen_usage(session: Session, workspace: Workspace, project: str) -> tuple[Usage, Usage]:
-    """Return the use of the project's and of all projects' runs, for an answer; a reservation counts it again.
-
-    The bytes of a sealed run are those in its seal, or the present ones if it was pruned since.
+    Args:
+        without: a run that is left out: one that is to be resumed.
+        look: for an answer, which takes what is kept; a reservation counts again.
     """
-    names = set(session.scalars(select(LedgerEntry.project).where(LedgerEntry.project.is_not(None)).distinct()))
 
-    def look(name: str) -> tuple[Amounts, dict[str, _Account]]:
-        accounts = _accounts(session, name)
-        sealed = _sealed(workspace, accounts, recounted=_pruned(session, name))
-        return sealed.get(name, Amounts()), _unsealed(accounts)
+    def read(name: str, _: Sources | None = None) -> tuple[Amounts, dict[str, _Account]]:
+        return _of_project(session, workspace, name, without)
 
+    names = {*session.scalars(select(LedgerEntry.project).distinct()), *session.scalars(select(Project.name)), project}
     found = {
-        name: workspace.kept.answer(session, name, "usage", partial(look, name), trim=Trace.forget_files)
-        for name in sorted(map(str, names | set(session.scalars(select(Project.name)))))
+        name: workspace.kept.answer(session, name, "usage", partial(read, name)) if look else read(name)
+        for name in sorted(filter(None, names))
     }
-    own = found.get(project, (Amounts(), {}))
+    unsealed = {run_id: account for _, accounts in found.values() for run_id, account in accounts.items()}
+    measured = {run_id: _measured(workspace, run_id, account) for run_id, account in unsealed.items()}
     whole = reduce(Amounts.__add__, (used for used, _ in found.values()), Amounts())
-    living = {run_id: account for _, accounts in found.values() for run_id, account in accounts.items()}
-    seen = {run_id: _seen(workspace, run_id, account) for run_id, account in living.items()}
-    return _with_unsealed(*own, seen), _with_unsealed(whole, living, seen)
+    used, own = found[project]
+    return _with_unsealed(used, own, measured), _with_unsealed(whole, unsealed, measured)
+
+
+def _of_project(
+    session: Session, workspace: Workspace, project: str, without: str | None
+) -> tuple[Amounts, dict[str, _Account]]:
+    """Return the total use of a project's sealed runs, and the others; bytes of the pruned ones are counted again."""
+    accounts = _accounts(session, project)
+    accounts.pop(without or "", None)
+    total, pruned = Amounts(), _pruned(session, project)
+    for run_id, account in accounts.items():
+        if account.used is not None and run_id in pruned:
+            size = folder_bytes(workspace.run_folder(project, run_id))
+            total += account.used.model_copy(update={"disk_bytes": size})
+        elif account.used is not None:
+            total += account.used
+    return total, {run_id: account for run_id, account in accounts.items() if account.used is None}
 
 
 def sealed_use(session: Session, workspace: Workspace, run: Run, digests: dict[str, str]) -> Amounts:
@@ -158,7 +158,6 @@ def measured_use(directory: RunDirectory, reserved: Reservation | None, *, start
     """
     seconds = _recorded_seconds(directory)
     if seconds is None:
-        note_fleeting()
         seconds = max(0.0, time.time() - started_at)
     return _amounts(directory, reserved, seconds, folder_bytes(directory.path))
 
@@ -177,34 +176,9 @@ def folder_bytes(folder: Path) -> int:
     return total
 
 
-def _sealed(
-    workspace: Workspace, accounts: dict[str, _Account], *, recounted: set[str] | None = None
-) -> dict[str, Amounts]:
-    """Return the total use of each project's sealed runs.
-
-    Args:
-        recounted: runs whose bytes are counted again, the others' being those of their seals; by default all are.
-    """
-    totals: dict[str, Amounts] = defaultdict(Amounts)
-    for run_id, account in accounts.items():
-        if account.used is None:
-            continue
-        used = account.used
-        if recounted is None or run_id in recounted:
-            folder = workspace.run_folder(account.project, run_id)
-            size = _SIZES.recall((folder, account.used), partial(folder_bytes, folder))
-            used = used.model_copy(update={"disk_bytes": size})
-        totals[account.project] += used
-    return totals
-
-
-def _unsealed(accounts: dict[str, _Account]) -> dict[str, _Account]:
-    return {run_id: account for run_id, account in accounts.items() if account.used is None}
-
-
-def _pruned(session: Session, project: str | None) -> set[str]:
+def _pruned(session: Session, project: str) -> set[str]:
     """Return the runs whose weights were deleted to make room."""
-    query = select(LedgerEntry.body).where(LedgerEntry.kind == Pruned.name, _of(LedgerEntry.project, project))
+    query = select(LedgerEntry.body).where(LedgerEntry.kind == Pruned.name, LedgerEntry.project == project)
     found: set[str] = set()
     for body in session.scalars(query):
         with suppress(ValueError, KeyError, TypeError):  # an entry that was damaged says nothing; `verify` names it
@@ -219,23 +193,9 @@ def _measured(workspace: Workspace, run_id: str, account: _Account) -> tuple[Amo
     return own, is_living(directory)
 
 
-def _seen(workspace: Workspace, run_id: str, account: _Account) -> tuple[Amounts, bool]:
-    """Return the same for an answer: of a run that has ended, once until its files change."""
-
-    def look() -> tuple[Amounts, bool]:
-        own, is_under_way = _measured(workspace, run_id, account)
-        if is_under_way:
-            note_fleeting()  # what it uses grows
-        return own, is_under_way
-
-    folder = workspace.project_folder(account.project) / run_id
-    return _SEEN.recall((folder, account.started_at, account.reserved), look)
-
-
 def _with_unsealed(used: Amounts, others: dict[str, _Account], measured: dict[str, tuple[Amounts, bool]]) -> Usage:
     reserved, living = Amounts(), 0
     for run_id, account in others.items():
-        note_fleeting()
         own, is_under_way = measured[run_id]
         used += own
         if is_under_way:
@@ -244,19 +204,15 @@ def _with_unsealed(used: Amounts, others: dict[str, _Account], measured: dict[st
     return Usage(used, reserved, living)
 
 
-def _accounts(session: Session, project: str | None) -> dict[str, _Account]:
-    """Return every run of the ledger, and rows without an entry, by id."""
-    rows = session.execute(select(Run.id, Run.project, Run.created_at).where(_of(Run.project, project)))
+def _accounts(session: Session, project: str) -> dict[str, _Account]:
+    """Return every run of the project's ledger, and rows without an entry, by id."""
+    rows = session.execute(select(Run.id, Run.project, Run.created_at).where(Run.project == project))
     accounts = {row.id: _Account(row.project, row.created_at.replace(tzinfo=UTC).timestamp()) for row in rows}
-    query = select(LedgerEntry).where(LedgerEntry.kind.in_(RUN_KINDS), _of(LedgerEntry.project, project))
+    query = select(LedgerEntry).where(LedgerEntry.kind.in_(RUN_KINDS), LedgerEntry.project == project)
     for entry in session.scalars(query.order_by(LedgerEntry.sequence)):
         with suppress(ValueError, KeyError, TypeError):  # an entry that was damaged says nothing; `verify` names it
             _take(accounts, entry, json.loads(entry.body))
     return accounts
-
-
-def _of(column: Any, project: str | None) -> Any:
-    return column.is_not(None) if project is None else column == project
 
 
 def _take(accounts: dict[str, _Account], entry: LedgerEntry, body: dict[str, Any]) -> None:

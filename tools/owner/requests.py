@@ -53,7 +53,7 @@ class Request(Frozen):
 def requests_of(session: Session, workspace: Workspace, project: str | None = None) -> list[Request]:
     """Return the requests of one project, or of all, in order; grants in settings.yaml are recorded when first seen."""
     read = partial(_read, session, project)
-    known = read() if project is None else workspace.kept.answer(session, project, "requests", read)
+    known = read() if project is None else workspace.kept.answer(session, project, "requests", lambda _: read())
     found = {request.id: request for request in known}
     named = [found[name] for name in workspace.settings.grants if name in found]
     new = [request for request in named if request.state == "pending"]

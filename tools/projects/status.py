@@ -43,10 +43,11 @@ from trainwright.tools.training_monitor.diagnosis import SEVERITIES, diagnose
 from trainwright.tools.training_orchestrator import refresh_project
 from trainwright.tools.training_orchestrator.follow import refresh_workspace
 from trainwright.tools.workspace import Workspace
+from trainwright.tools.workspace.query_cache import Sources
 from trainwright.tools.workspace.records import get_project, runs_of
 from trainwright.tools.workspace.tables import Project, RaisedAlert, Run
 from trainwright.trainer.base.errors import ConfigurationError, TrainwrightError
-from trainwright.trainer.base.read_tracking import one_glance
+from trainwright.trainer.base.file_stamps import stamps_below
 from trainwright.trainer.base.text import cut
 from trainwright.trainer.run import RunState
 
@@ -171,22 +172,19 @@ def project_status(
     """
     if project is None:
         refresh_workspace(workspace)
-        with workspace.session() as session, one_glance():
+        with workspace.session() as session:
             names = [name for name in _newest_first(session) if only is None or name in only]
             return [_kept_summary(session, workspace, name) for name in names[:most]]
     refresh_project(workspace, project)
-    with workspace.session() as session, one_glance():
+    with workspace.session() as session:
         return _status(session, workspace, project)
 
 
 def overview(workspace: Workspace) -> list[ProjectStatus]:
     """Return the status of every project, the newest first, without limits, requests, and new diagnoses."""
     refresh_workspace(workspace)
-    with workspace.session() as session, one_glance():
-        return [
-            workspace.kept.answer(session, name, "brief", partial(_looked_at, session, workspace, name, brief=True))
-            for name in _newest_first(session)
-        ]
+    with workspace.session() as session:
+        return [_kept_status(session, workspace, name, brief=True) for name in _newest_first(session)]
 
 
 def read_status(workspace: Workspace, project: str) -> ProjectStatus:
@@ -194,7 +192,7 @@ def read_status(workspace: Workspace, project: str) -> ProjectStatus:
 
     Raises NotFoundError.
     """
-    with workspace.snapshot() as session, one_glance():
+    with workspace.snapshot() as session:
         get_project(session, project)
         return _status(session, workspace, project)
 
@@ -222,15 +220,13 @@ def count_projects(workspace: Workspace) -> int:
 
 
 def _kept_summary(session: Session, workspace: Workspace, name: str) -> ProjectSummary:
-    runs = f"{workspace.project_folder(name)}/runs/"  # a list does not need the records of ended runs
-    found = workspace.kept.answer(
-        session, name, "summary", lambda: _summary(session, workspace, name), trim=lambda trace: trace.leave_out(runs)
-    )
-    return found.model_copy()
+    make = partial(_summary, session, workspace, name)
+    files = partial(stamps_below, workspace.project_folder(name), without="runs")  # a list needs no ended run's record
+    return workspace.kept.answer(session, name, "summary", make, files=files).model_copy()
 
 
-def _summary(session: Session, workspace: Workspace, name: str) -> ProjectSummary:
-    evidence = Evidence(session, workspace, name, inspection=Look())
+def _summary(session: Session, workspace: Workspace, name: str, sources: Sources) -> ProjectSummary:
+    evidence = Evidence(session, workspace, name, inspection=Look(sources))
     where, rows = phase_status_of(evidence), runs_of(session, name)
     at_work = [f"{row.kind} {row.state}" for row in rows if not RunState(row.state).is_ended]
     return ProjectSummary(
@@ -255,12 +251,17 @@ def _best_so_far(evidence: Evidence, rows: list[Run]) -> float | None:
 
 
 def _status(session: Session, workspace: Workspace, name: str) -> ProjectStatus:
-    found = workspace.kept.answer(session, name, "status", lambda: _looked_at(session, workspace, name))
+    found = _kept_status(session, workspace, name)
     requests = requests_of(session, workspace, name)[-MAX_REQUESTS:]
     limits = limit_lines(session, workspace, get_project(session, name))
-    handed = workspace.kept.answer(session, name, "handover", lambda: handover_line(session, workspace, name))
     owner = [str(request) for request in requests]
-    return found.model_copy(update={"limits": limits, "owner": owner, "handover": handed})
+    return found.model_copy(update={"limits": limits, "owner": owner})
+
+
+def _kept_status(session: Session, workspace: Workspace, name: str, *, brief: bool = False) -> ProjectStatus:
+    make = partial(_looked_at, session, workspace, name, brief=brief)
+    files = partial(stamps_below, workspace.project_folder(name))
+    return workspace.kept.answer(session, name, ("status", brief), make, files=files)
 
 
 def _reported(run: RunEvidence, metric: str) -> float | None:
@@ -273,13 +274,15 @@ def _unmeasured(checks: list[CheckLineView]) -> list[str]:
     return [f"Not measured yet: {waiting} further checks, which the smoke run answers too."] if waiting else []
 
 
-def _looked_at(session: Session, workspace: Workspace, name: str, *, brief: bool = False) -> ProjectStatus:
+def _looked_at(
+    session: Session, workspace: Workspace, name: str, sources: Sources, *, brief: bool = False
+) -> ProjectStatus:
     """Return the status without the parts that depend on other projects and the owner's answers.
 
     Args:
         brief: with the alerts that the last diagnosis recorded, and none of its own.
     """
-    evidence = Evidence(session, workspace, name, inspection=Look())
+    evidence = Evidence(session, workspace, name, inspection=Look(sources))
     where = phase_status_of(evidence)
     release = where.release
     report = None if release else evaluate(evidence, where.phase)
@@ -325,6 +328,7 @@ def _looked_at(session: Session, workspace: Workspace, name: str, *, brief: bool
         ablation=newest_ablation(evidence),
         limits={},
         owner=[],
+        handover=None if brief else handover_line(session, workspace, name, sources),
         config_version=evidence.version.number,
         folder=str(evidence.folder),
         next=next_of(evidence, report=report),
@@ -374,7 +378,8 @@ def _alerts(evidence: Evidence, newest: list[RunEvidence]) -> list[AlertLine]:
     found: list[AlertLine] = []
     for run in {run.id: run for run in [*living, *standing_on]}.values():
         try:
-            alerts = evidence.inspection.recall(("alerts", run.directory.path), partial(diagnose, run.directory))
+            files, look = stamps_below(run.directory.path), partial(diagnose, run.directory)
+            alerts = evidence.inspection.recall(("alerts", run.directory.path), files, look)
             has_learned = run.is_complete and evidence.reaches_goal(run.best_value(evidence.goal_metric))
         except TrainwrightError:
             continue

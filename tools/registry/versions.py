@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import re
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -121,7 +121,7 @@ class Registered:
 
 def registered(session: Session, workspace: Workspace, project: str) -> Registered:
     """Return a project's versions, read once while nothing changes. Raises NotFoundError for an unknown project."""
-    return workspace.kept.answer(session, project, "models", partial(read_versions, session, project))
+    return workspace.kept.answer(session, project, "models", lambda _: read_versions(session, project))
 
 
 def read_versions(session: Session, project: str) -> Registered:

@@ -11,7 +11,7 @@ from pydantic import Field, ValidationError, model_validator
 
 from trainwright.tools.training_architect.documents import DOCUMENTS
 from trainwright.trainer.base.errors import ConfigurationError, folded, near
-from trainwright.trainer.base.read_tracking import while_unchanged
+from trainwright.trainer.base.file_stamps import while_unchanged
 from trainwright.trainer.base.records import Closed
 from trainwright.trainer.config import load_yaml
 from trainwright.trainer.estimation.hardware import Accelerator

@@ -24,6 +24,7 @@ from trainwright.tools.training_architect.series import spoken_spans
 from trainwright.tools.workspace import Workspace
 from trainwright.trainer.base.canonical import digest_json
 from trainwright.trainer.base.errors import DataError
+from trainwright.trainer.base.file_stamps import stamp_of
 from trainwright.trainer.base.paths import files_under
 from trainwright.trainer.base.releases import has_torch
 from trainwright.trainer.run.runtime import Runtime
@@ -120,9 +121,9 @@ def order_of(request: PlanRequest, root: Path) -> dict[str, Any]:
 
 
 def stamps_of(root: Path, given: Any) -> list[Any]:
-    """Return name, size and time of every file that paths name: files, patterns, or folders with all in them."""
+    """Return name and stamp of every file that paths name: files, patterns, or folders with all in them."""
     names = given if isinstance(given, list) else [given] if given else []
-    return [jobs.stamp_of(path) for name in names for path in _files(root, str(name))]
+    return [(str(path), stamp_of(path)) for name in names for path in _files(root, str(name))]
 
 
 def _files(root: Path, name: str) -> list[Path]:

@@ -16,7 +16,7 @@ from typing import Any
 from trainwright.tools.training_monitor.record import STEP_LOSS, RunRecord
 from trainwright.trainer.base.canonical import digest_json
 from trainwright.trainer.base.errors import TrainwrightError
-from trainwright.trainer.base.read_tracking import Memory
+from trainwright.trainer.base.file_stamps import while_unchanged
 from trainwright.trainer.config import flatten
 from trainwright.trainer.losses import LOSSES
 from trainwright.trainer.models import MODELS
@@ -42,8 +42,6 @@ MAX_NAMED = 5
 MADE = re.compile(r"-(\d{8}-\d{6})-[0-9a-f]{6}$")
 CLOCK_SECONDS = 60.0
 """How far a clock may have been put back between two runs."""
-_BEGINNINGS = Memory()
-"""The first losses of runs, cached."""
 
 
 def unused_keys(record: RunRecord) -> list[Sample]:
@@ -104,7 +102,8 @@ def _earlier_runs_alike(record: RunRecord) -> Iterator[RunRecord]:
         if _made_at(path.name) > own[0].time + CLOCK_SECONDS:
             continue  # of many runs none that is later has to be read
         try:
-            found = _BEGINNINGS.recall(path, partial(_beginning, path))
+            files = [f"{path / METRICS}{end}" for end in ("", "-wal")]
+            found = while_unchanged(("beginning", path), files, partial(_beginning, path))
             other = RunRecord(RunDirectory(path))
             began_before = bool(found) and found[0].time < own[0].time
             if began_before and _told(found) == _told(own) and trained_alike(other, record):

@@ -27,9 +27,11 @@ from trainwright.tools.launchers import read_launch, recorded_launcher, worker_w
 from trainwright.tools.ledger.events import RunEvaluated, RunSealed
 from trainwright.tools.training_orchestrator.observation import Observation, observe
 from trainwright.tools.workspace import Workspace
+from trainwright.tools.workspace.query_cache import Sources
 from trainwright.tools.workspace.records import get_project, get_run
 from trainwright.tools.workspace.tables import Run
 from trainwright.trainer.base.errors import TrainwrightError
+from trainwright.trainer.base.file_stamps import stamps_below
 from trainwright.trainer.run import RunDirectory, RunKind, RunState
 from trainwright.trainer.run.key import SIGNED
 
@@ -78,12 +80,13 @@ def followed_next(workspace: Workspace, project: str, *, after: NextCall | None 
     """
     refresh_project(workspace, project)
 
-    def look() -> NextCall | None:
+    def look(sources: Sources) -> NextCall | None:
         with workspace.session() as session:
-            return next_call(session, workspace, project, after=after)
+            return next_call(session, workspace, project, after=after, sources=sources)
 
+    what, files = ("next", after and str(after)), partial(stamps_below, workspace.project_folder(project))
     with workspace.snapshot() as session:
-        call = workspace.kept.answer(session, project, ("next", after and str(after)), look)
+        call = workspace.kept.answer(session, project, what, look, files=files)
     return call and call.model_copy()
 
 

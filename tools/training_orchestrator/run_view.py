@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 from pydantic import Field
-from sqlalchemy.orm import Session
 
 from trainwright.tools.answers import Answer
 from trainwright.tools.gates.decide import evaluate
@@ -20,13 +18,13 @@ from trainwright.tools.gates.rows_moved import rows_since
 from trainwright.tools.ledger import Look
 from trainwright.tools.training_monitor.diagnosis import Alert
 from trainwright.tools.workspace import Workspace
+from trainwright.tools.workspace.query_cache import Sources
 from trainwright.tools.workspace.tables import Run
+from trainwright.trainer.base.file_stamps import stamps_below
 from trainwright.trainer.base.records import Frozen
 from trainwright.trainer.run import RunState
 
 # Parts of a run's view that are read off the project's gates: what closes planning, moved rows, folds, leaks.
-
-T = TypeVar("T")
 
 
 class ClosedBy(Frozen):
@@ -46,20 +44,24 @@ def leak_of(workspace: Workspace, run: Run) -> str | None:
     return f"{price.finding}: {price.text}" if price is not None else None
 
 
-def _read(look: Callable[[Session, Workspace, Run], T], workspace: Workspace, run: Run) -> T:
-    """Compute a part of a view, under the lock that what is cached needs not."""
-    with workspace.session() as session:
-        return look(session, workspace, run)
+def plan_of(workspace: Workspace, run: Run) -> tuple[list[ClosedBy] | None, str | None]:
+    """Return what a smoke run says of the plan, each None where it says nothing.
 
+    First what its record lacks for the planning gate, where it is the gate's smoke run; then how its rows differ from
+    those of the plan, or smoke run, before it.
+    """
 
-def planning_closed_by(workspace: Workspace, run: Run) -> list[ClosedBy] | None:
-    """Return what a smoke run's record lacks for the planning gate, where it is the gate's smoke run."""
+    def look(sources: Sources) -> tuple[list[ClosedBy] | None, str | None]:
+        with workspace.session() as session:
+            evidence = Evidence(session, workspace, run.project, inspection=Look(sources))
+            return _lacks(evidence, run), _told_rows(evidence, run)
+
+    files = partial(stamps_below, workspace.project_folder(run.project))
     with workspace.snapshot() as session:
-        return workspace.kept.answer(session, run.project, ("planning", run.id), partial(_read, _lacks, workspace, run))
+        return workspace.kept.answer(session, run.project, ("plan", run.id), look, files=files)
 
 
-def _lacks(session: Session, workspace: Workspace, run: Run) -> list[ClosedBy] | None:
-    evidence = Evidence(session, workspace, run.project, inspection=Look())
+def _lacks(evidence: Evidence, run: Run) -> list[ClosedBy] | None:
     if evidence.smoke is None or evidence.smoke.id != run.id:
         return None
     if phase_status_of(evidence).phase is not Phase.PLANNING:
@@ -68,14 +70,7 @@ def _lacks(session: Session, workspace: Workspace, run: Run) -> list[ClosedBy] |
     return [ClosedBy(id=one.id, measured=one.measured, required=one.required) for one in blocking] or None
 
 
-def rows_of(workspace: Workspace, run: Run) -> str | None:
-    """Return how the rows of a smoke run differ from those of the plan, or smoke run, before it."""
-    with workspace.snapshot() as session:
-        return workspace.kept.answer(session, run.project, ("rows", run.id), partial(_read, _told_rows, workspace, run))
-
-
-def _told_rows(session: Session, workspace: Workspace, run: Run) -> str | None:
-    evidence = Evidence(session, workspace, run.project, inspection=Look())
+def _told_rows(evidence: Evidence, run: Run) -> str | None:
     found = evidence.run(run.id)
     grown = rows_since(evidence, found) if found is not None and found.is_complete else None
     return str(grown) if grown is not None else None

@@ -32,14 +32,15 @@ from trainwright.tools.training_orchestrator.run_view import (
     RunView,
     folds_of,
     leak_of,
-    planning_closed_by,
-    rows_of,
+    plan_of,
 )
 from trainwright.tools.versions import data_versions, version_of
 from trainwright.tools.workspace import Workspace
+from trainwright.tools.workspace.query_cache import Sources
 from trainwright.tools.workspace.records import get_project, get_run, get_run_of
 from trainwright.tools.workspace.tables import Run
 from trainwright.trainer.base.errors import ConflictError, IntegrityError, TrainwrightError
+from trainwright.trainer.base.file_stamps import stamps_below
 from trainwright.trainer.run import RunDirectory, RunKind, RunState
 from trainwright.trainer.run.corrupt_records import TornMetrics, damage_of
 from trainwright.trainer.run.digests import METRICS
@@ -57,13 +58,14 @@ def view_run(workspace: Workspace, run: Run, *, with_alerts: bool = False) -> Ru
     """
     look = partial(describe_run, workspace, run, with_alerts=with_alerts)
     if run.sealed:
+        files = partial(stamps_below, workspace.run_folder(run.project, run.id))
+        what = ("run", run.id, with_alerts)
         with workspace.snapshot() as session:
-            view = workspace.kept.answer(session, run.project, ("run", run.id, with_alerts), look).model_copy()
+            view = workspace.kept.answer(session, run.project, what, lambda _: look(), files=files).model_copy()
     else:
         view = look()
     if view.kind == RunKind.SMOKE and view.state is RunState.COMPLETED and view.is_ended:
-        view.planning_closed_by = planning_closed_by(workspace, run)
-        view.rows = rows_of(workspace, run)
+        view.planning_closed_by, view.rows = plan_of(workspace, run)
     if view.kind == RunKind.LEAK_PRICE and view.state is RunState.COMPLETED and view.is_ended:
         view.leak = leak_of(workspace, run)
     if view.kind in ATTEMPTS and view.state is RunState.COMPLETED and view.is_ended:
@@ -175,8 +177,11 @@ def next_for(workspace: Workspace, run: Run, view: RunView) -> NextCall | None:
 
 def _after_end(workspace: Workspace, run: Run, view: RunView) -> NextCall | None:
     """Return the change that fixes the alert which ended the run, else what resumes or explains it."""
+    files = partial(stamps_below, workspace.project_folder(run.project))
     with workspace.snapshot() as session:
-        call = workspace.kept.answer(session, run.project, ("after", run.id), partial(_onward, workspace, run))
+        call = workspace.kept.answer(
+            session, run.project, ("after", run.id), partial(_onward, workspace, run), files=files
+        )
     if call is not None or view.state in {RunState.INTERRUPTED, RunState.STOPPED}:
         return call
     if view.kind != RunKind.EXPORT:  # an export has no curves to read
@@ -184,10 +189,10 @@ def _after_end(workspace: Workspace, run: Run, view: RunView) -> NextCall | None
     return None
 
 
-def _onward(workspace: Workspace, run: Run) -> NextCall | None:
+def _onward(workspace: Workspace, run: Run, sources: Sources) -> NextCall | None:
     """Return the call that completes a run that did not fail, or applies a fix; None where that would be in vain."""
     with workspace.snapshot() as session:
-        evidence = Evidence(session, workspace, run.project, inspection=Look())
+        evidence = Evidence(session, workspace, run.project, inspection=Look(sources))
         found = evidence.run(run.id)
         try:
             if found is None:

@@ -1,23 +1,23 @@
-"""Cache of query results on a workspace, valid until their sources change: files, rows, settings.
+"""Cache of answers about a workspace, each kept while all that it was made from is unchanged: rows, files, settings.
 
 For answers alone: decisions and verification read everything again.
 """
 
 from __future__ import annotations
 
+import os
 import sqlite3
-import sys
 import threading
+import time
 from collections.abc import Callable, Hashable
 from pathlib import Path
 from typing import Any, TypeVar
 
 from sqlalchemy.orm import Session
 
-from trainwright.trainer.base.read_tracking import MAX_VALUES, Memory, Trace, note_mark
+from trainwright.trainer.base.file_stamps import MAX_VALUES, Stamp, are_settled, make_room, stamp_of
 
 T = TypeVar("T")
-WHOLE = "the whole workspace"
 OPENED_BY = "workspace"
 """Key in a session's `info`: its workspace."""
 READ_ONLY = "read_only"
@@ -36,13 +36,27 @@ ROWS = {
 """Table to the rows of one project."""
 
 
-def note_whole_workspace() -> None:
-    """Mark the query under way as dependent on all projects: any write to the database invalidates it."""
-    note_mark(WHOLE)
+class Sources:
+    """What an answer was made from beside its project's rows and folder, as whoever makes it notes."""
 
+    def __init__(self) -> None:
+        self.stamps: dict[str, Stamp] = {}
+        """Of the files, as they were before they were read."""
+        self.are_all_projects = False
+        """Whether any write to the database may change it."""
+        self.are_fleeting = False
+        """Whether something without a stamp may change it: a process, the clock, free room."""
 
-def _nothing(_: Trace) -> None:
-    return None
+    def note(self, *paths: Path | str) -> None:
+        """Note files, and folders by their times, before they are read; one that is missing counts as such."""
+        for path in paths:
+            name = os.fspath(path)
+            if name not in self.stamps:
+                self.stamps[name] = stamp_of(name)
+
+    def are_unchanged(self) -> bool:
+        """Return whether every noted file is as it was."""
+        return all(stamp_of(path) == stamp for path, stamp in self.stamps.items())
 
 
 class Kept:
@@ -52,8 +66,8 @@ class Kept:
         self._database = database
         self._lock = threading.Lock()
         self._watching: sqlite3.Connection | None = None
-        self._memory = Memory()
-        """By project and query."""
+        self._answers: dict[Hashable, tuple[Any, int, Sources, Any]] = {}
+        """By project and query: state, version of the database, further sources, answer."""
         self._states: dict[str, tuple[int, int]] = {}
         self._read: tuple[int, dict[Hashable, tuple[Any]]] = (-1, {})
         """Version of the database, and what was read of it alone."""
@@ -66,25 +80,32 @@ class Kept:
                 self._watching = None
 
     def answer(
-        self, session: Session, project: str, what: Hashable, make: Callable[[], T], *,
-        trim: Callable[[Trace], None] = _nothing,
+        self, session: Session, project: str, what: Hashable, make: Callable[[Sources], T], *,
+        files: Callable[[], dict[str, Stamp]] = dict,
     ) -> T:  # fmt: skip
-        """Return the cached result of a query on a project while its sources are unchanged; else compute it.
+        """Return the kept answer about a project while all that it was made from is unchanged; else make it.
 
-        A session with writes of its own always computes.
+        A session with writes of its own always makes it.
 
         Args:
             what: name of the query, with its arguments.
-            trim: removes from the trace the files that the result does not depend on.
+            make: notes further sources in those that it is given.
+            files: gives the stamps of the project's files that the answer depends on; by default on none.
         """
         if session.new or session.dirty or session.info.get(BEFORE_COMMIT):
-            return make()
-        state, settings = self._state(project), session.info[OPENED_BY].settings
-
-        def holds(trace: Trace) -> Hashable:
-            return (state, self.version() if WHOLE in trace.marks else 0, settings, tuple(sys.path))
-
-        return self._memory.recall((project, what), make, state=holds, trim=trim)
+            return make(Sources())
+        began, version = time.time_ns(), self.version()
+        state = (self._state(project), session.info[OPENED_BY].settings, files())
+        if (found := self._answers.get((project, what))) is not None:
+            then, written, sources, answer = found
+            is_same = state == then and (version == written or not sources.are_all_projects)
+            if is_same and sources.are_unchanged():
+                return answer  # type: ignore[no-any-return]
+        answer = make(sources := Sources())
+        if not sources.are_fleeting and are_settled([*state[2].values(), *sources.stamps.values()], began):
+            make_room(self._answers)
+            self._answers[project, what] = (state, version, sources, answer)
+        return answer
 
     def rows(self, what: Hashable, read: Callable[[], T]) -> T:
         """Return the cached result of a query on the database alone until anything is written to it; else read.

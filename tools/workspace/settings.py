@@ -12,7 +12,7 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 
 from trainwright.trainer.base.canonical import digest_json
 from trainwright.trainer.base.errors import ConfigurationError, near
-from trainwright.trainer.base.read_tracking import Memory
+from trainwright.trainer.base.file_stamps import while_unchanged
 from trainwright.trainer.base.records import Closed, Strict
 from trainwright.trainer.config import load_yaml
 from trainwright.trainer.data.remote.connections import Connection, Variable, variables_of
@@ -102,7 +102,6 @@ HEADER = """\
 
 
 WARM_VARIABLE = "TRAINWRIGHT_WARM_WORKERS"
-_READ = Memory(most=16)
 LEAST = frozenset({"gpu_utilisation_percent"})
 """Limits from below: a project may ask for more, and only the owner lets it have less."""
 
@@ -283,7 +282,7 @@ class Settings(Closed):
             return cls()
         if not path.exists():
             _write_defaults(path)
-        return _READ.recall(path, lambda: cls._read(path))
+        return while_unchanged(("settings", path), [str(path)], lambda: cls._read(path))
 
     @classmethod
     def _read(cls, path: Path) -> Settings:

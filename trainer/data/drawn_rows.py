@@ -13,7 +13,7 @@ import torch
 
 from trainwright.trainer.base import seeding
 from trainwright.trainer.base.arrays import Array
-from trainwright.trainer.data.near_duplicates import inputs_of
+from trainwright.trainer.data.near_duplicates import inputs_of, target_of
 from trainwright.trainer.data.tensors import IGNORED, TensorSamples
 
 READING_SECONDS, WAITING_SECONDS = 2.0, 20.0
@@ -185,9 +185,7 @@ def _stacked(inputs: list[Array]) -> Array:
 
 
 def _target_of(sample: Any) -> Array | None:
-    target = sample[-1] if isinstance(sample, tuple | list) and len(sample) > 1 else None
-    if isinstance(sample, Mapping):
-        target = next((sample[key] for key in ("labels", "label", "target", "y") if key in sample), None)
+    target = target_of(sample)
     found = None if target is None else _array(target)
     return found.reshape(-1) if found is not None and found.size <= MAX_TARGETS else None
 

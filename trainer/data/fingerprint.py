@@ -16,7 +16,7 @@ from trainwright.trainer.base import seeding
 from trainwright.trainer.base.canonical import digest_json
 from trainwright.trainer.base.errors import DataError
 from trainwright.trainer.data import rows
-from trainwright.trainer.data.near_duplicates import KNOWN_TO_NUMPY, Sketches, inputs_of
+from trainwright.trainer.data.near_duplicates import KNOWN_TO_NUMPY, Sketches, inputs_of, target_of
 from trainwright.trainer.data.tensors import InMemory, KnownSamples, TensorSamples
 from trainwright.trainer.user_code.clock import clock
 
@@ -206,9 +206,7 @@ def _update(hasher: Any, sample: Any, values: Sequence[Any]) -> None:
 
 def label_of(sample: Any) -> int | None:
     """Return the class of an (inputs, label) sample, or None when it has no single integer label."""
-    label = sample[-1] if isinstance(sample, tuple | list) and len(sample) > 1 else None
-    if isinstance(sample, Mapping):
-        label = next((sample[key] for key in ("labels", "label", "target", "y") if key in sample), None)
+    label = target_of(sample)
     if isinstance(label, torch.Tensor | np.ndarray | np.generic):
         whole = label.numel() if isinstance(label, torch.Tensor) else label.size
         kind = str(label.dtype)

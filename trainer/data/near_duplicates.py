@@ -43,7 +43,8 @@ SIZE_BYTES = 8
 ROWS_AT_ONCE = 256
 """Rows that are folded together: as many as fit into a core's cache."""
 KNOWN_TO_NUMPY = frozenset({torch.float16, torch.float32, torch.float64})
-LABELS = frozenset({"labels", "label", "target", "y"})
+LABELS = ("labels", "label", "target", "y")
+"""Names of a target in samples that are mappings; the first that is there."""
 
 Numbers = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -258,6 +259,13 @@ def inputs_of(sample: Any) -> Any:
     if isinstance(named, Mapping):
         return {key: value for key, value in named.items() if key not in LABELS} or named
     return sample
+
+
+def target_of(sample: Any) -> Any:
+    """Return a sample's target; None where it has none."""
+    if isinstance(sample, Mapping):
+        return next((sample[key] for key in LABELS if key in sample), None)
+    return sample[-1] if isinstance(sample, tuple | list) and len(sample) > 1 else None
 
 
 def _collect(value: Any, exact: list[bytes], floating: list[Array]) -> None:

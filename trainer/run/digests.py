@@ -8,17 +8,16 @@ gates when they decide, and by `verify`.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from blake3 import blake3
 
 from trainwright.trainer.base.canonical import digest_bytes, digest_file, digest_json
+from trainwright.trainer.base.file_stamps import while_unchanged
 from trainwright.trainer.base.paths import files_among
-from trainwright.trainer.base.read_tracking import note
 
 if TYPE_CHECKING:
     from trainwright.trainer.run.directory import RunDirectory
@@ -26,8 +25,6 @@ if TYPE_CHECKING:
 
 LARGE_BYTES = 1 << 20
 """Smaller files are read each time: that costs less than a millisecond."""
-SETTLED_SECONDS = 2.0
-MAX_FILES = 4096
 
 
 def remembered_digest(path: Path) -> str:
@@ -35,16 +32,9 @@ def remembered_digest(path: Path) -> str:
 
     Raises OSError when it cannot be read.
     """
-    note(path)
-    found = path.stat()
-    if found.st_size < LARGE_BYTES or time.time() - max(found.st_ctime, found.st_mtime) < SETTLED_SECONDS:
+    if path.stat().st_size < LARGE_BYTES:
         return digest_file(path)
-    return _read(path, (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns))
-
-
-@lru_cache(MAX_FILES)
-def _read(path: Path, identity: tuple[int, ...]) -> str:  # noqa: ARG001 - the cache's key
-    return digest_file(path)
+    return while_unchanged(("digest", path), [str(path)], partial(digest_file, path))
 
 
 METRICS = "metrics.sqlite"

@@ -31,7 +31,6 @@ from pydantic import BaseModel, ValidationError
 
 from trainwright.trainer.base.canonical import digest_bytes
 from trainwright.trainer.base.errors import ConflictError, IntegrityError, NotFoundError, StorageError
-from trainwright.trainer.base.read_tracking import note
 from trainwright.trainer.base.secret_scan import masked, require_no_secrets
 from trainwright.trainer.run.digests import METRICS
 from trainwright.trainer.run.key import END, SIGNED, end_record
@@ -155,7 +154,6 @@ class RunDirectory:
         """Return whether a worker holds the run."""
         path = self.path / "run.lock"
         if not path.exists():
-            note(path)
             return False
         with path.open("rb") as file:
             try:
@@ -223,7 +221,6 @@ class RunDirectory:
     def evidence(self, name: str) -> dict[str, Any] | None:
         """Return `artifacts/<name>.json` as it is, or None when it was not written. Raises IntegrityError."""
         if not (self.artifacts / f"{name}.json").exists():
-            note(self.artifacts / f"{name}.json")
             return None
         return self._read_json(f"artifacts/{name}.json")
 

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from trainwright.trainer.base.canonical import digest_file, digest_json
 from trainwright.trainer.base.errors import ReproducibilityError
+from trainwright.trainer.base.file_stamps import while_unchanged
 from trainwright.trainer.base.overlay import overlay_folder
-from trainwright.trainer.base.read_tracking import while_unchanged
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -173,14 +173,16 @@ CODE_LINE = re.compile(r"^import[ \t]", re.MULTILINE)
 def startup_hooks(path: Sequence[str]) -> dict[str, str]:
     """Return the files by which an environment runs code of its own before any module of ours, with their digests."""
     found: dict[str, str] = {}
-    for folder in map(Path, path):
-        with suppress(OSError):  # a folder that may not be read runs nothing
-            named = [folder / name for name in HOOKS if (folder / name).is_file()]
-            lines = [
-                file for file in sorted(folder.glob("*.pth")) if CODE_LINE.search(file.read_text(errors="replace"))
-            ]
-            found |= {str(file): digest_file(file) for file in [*named, *lines]}
+    for file in hook_files(path):
+        with suppress(OSError):  # one that may not be read runs nothing
+            if file.name in HOOKS or CODE_LINE.search(file.read_text(errors="replace")):
+                found[str(file)] = digest_file(file)
     return found
+
+
+def hook_files(path: Sequence[str]) -> list[Path]:
+    """Return the files by which an environment may run code of its own as Python starts, in its folders."""
+    return [file for folder in map(Path, path) for name in (*HOOKS, "*.pth") for file in sorted(folder.glob(name))]
 
 
 def engine_digest(engine: Path) -> str:

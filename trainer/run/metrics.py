@@ -26,7 +26,6 @@ from pathlib import Path
 from typing import NamedTuple, Self
 
 from trainwright.trainer.base.errors import IntegrityError
-from trainwright.trainer.base.read_tracking import note
 from trainwright.trainer.run.blocks import Block, kept_blocks
 from trainwright.trainer.run.digests import SeriesDigests
 
@@ -298,7 +297,6 @@ class MetricStore:
 
     def _read(self, query: str, arguments: Sequence[object]) -> list[tuple[object, ...]]:
         if self._reader is None and not self.path.exists():
-            note(self.path)
             return []
         try:
             if self._reader is not None:

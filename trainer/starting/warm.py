@@ -26,6 +26,7 @@ from typing import IO, Any, NamedTuple, NoReturn
 from pydantic import BaseModel
 
 from trainwright.trainer.base.exits import memory_kills, record_exit
+from trainwright.trainer.base.file_stamps import Stamp, stamp_of
 from trainwright.trainer.starting import wall
 
 MAX_BYTES = 1 << 16
@@ -36,7 +37,7 @@ NO_FILES = ("/dev/", "/memfd:", "/SYSV")
 """Beginnings of the names of mapped memory that comes from no file."""
 REAP_SECONDS = 0.1
 """How often to look for forks that have ended."""
-Stamps = dict[str, tuple[int, ...] | None]
+Stamps = dict[str, Stamp]
 
 
 class _Fork(NamedTuple):
@@ -178,19 +179,11 @@ def _loaded() -> Stamps:
     files = {name for name in files if name.startswith("/") and not name.startswith(NO_FILES)}
     folders = {os.path.dirname(name) for name in files}  # noqa: PTH120 - thousands
     places = {place for place in sys.path if os.path.exists(place)}  # noqa: PTH110
-    return {name: _stamp(name) for name in sorted(files | folders | places)}
-
-
-def _stamp(name: str) -> tuple[int, ...] | None:
-    try:
-        found = os.stat(name)  # noqa: PTH116 - thousands of them for one request
-    except OSError:
-        return None
-    return (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+    return {name: stamp_of(name) for name in sorted(files | folders | places)}
 
 
 def _changed(loaded: Stamps) -> bool:
-    return any(_stamp(name) != stamp for name, stamp in loaded.items())
+    return any(stamp_of(name) != stamp for name, stamp in loaded.items())
 
 
 def _replace(descriptors: dict[int, int]) -> None:

@@ -11,6 +11,7 @@ from tests.tools.gates.test_each_check import LINES, changed, config_with, evide
 
 from trainwright.tools.gates.outcomes import CHECKS
 from trainwright.tools.gates.served_code import served_code_changes
+from trainwright.tools.workspace.query_cache import Sources
 from trainwright.trainer.run.artifacts import ExportProbe, Parity
 from trainwright.trainer.user_code.served import served_meanings
 
@@ -25,7 +26,7 @@ def written(folder: Path) -> None:
 
 
 def told(evidence: Any, run: Any) -> list[str]:
-    return served_code_changes(evidence.config.data, evidence.project.code_root, run)
+    return served_code_changes(evidence.config.data, evidence.project.code_root, run, Sources())
 
 
 def evidence_and_export(tmp_path: Path) -> tuple[Any, Any]:

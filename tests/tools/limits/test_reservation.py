@@ -15,14 +15,16 @@ import pytest
 from tests.function_text import body_of
 
 from trainwright.tools import ledger
+from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gpus import has_gpu
+from trainwright.tools.ledger.events import Pruned
 from trainwright.tools.limits import usage as of_usage
 from trainwright.tools.limits import usages
 from trainwright.tools.limits.reservation import expected_gpus
 from trainwright.tools.projects import project_status
 from trainwright.tools.training_orchestrator import refresh_run, resume_run, start_run, stop_run
 from trainwright.tools.workspace import Workspace
-from trainwright.trainer.base import read_tracking
+from trainwright.tools.workspace.query_cache import Sources
 from trainwright.trainer.base.errors import LimitReachedError
 from trainwright.trainer.config import apply_changes, parse_config
 from trainwright.trainer.run import Limits, RunDirectory, RunKind, RunState, RunStatus
@@ -215,25 +217,45 @@ def test_projects_share_the_workspaces_limits(
     assert lines(workspace)["workspace_limits.gpu_hours"] == "0 of 30, 30 reserved, 0 left"
 
 
-def test_an_ended_runs_bytes_are_counted_again_only_once_a_file_came_or_went(
-    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A search has many ended runs, and each of its trials reserves its share anew."""
-    monkeypatch.setattr(read_tracking, "SETTLED_NS", 0)
-    counted: list[Path] = []
-    count = of_usage.folder_bytes
-    monkeypatch.setattr(of_usage, "folder_bytes", lambda folder: counted.append(folder) or count(folder))
+def test_an_ended_runs_bytes_are_those_of_its_seal_until_weights_are_pruned(workspace: Workspace) -> None:
     directory = order(workspace)
     worked(directory, 60.0)
     refresh_run(workspace, directory.run_id)
-    (directory.checkpoints / "kept").mkdir(parents=True)
-    counted.clear()
     before = usage(workspace).used.disk_bytes
-    assert (usage(workspace).used.disk_bytes, counted) == (before, [directory.path])
-    (directory.checkpoints / "kept" / "more").write_bytes(bytes(1000))
-    assert usage(workspace).used.disk_bytes == before + 1000.0
-    (directory.checkpoints / "kept" / "more").unlink()
+    (directory.path / "more").write_bytes(bytes(1000))
     assert usage(workspace).used.disk_bytes == before
+    with workspace.session() as session:
+        ledger.record(session, "big", Pruned(checkpoints=[{"run_id": directory.run_id}]))
+    assert usage(workspace).used.disk_bytes == of_usage.folder_bytes(directory.path) >= before + 1000.0
+
+
+def test_what_is_left_is_not_kept_while_a_run_is_under_way(workspace: Workspace) -> None:
+    def are_fleeting() -> bool:
+        sources = Sources()
+        with workspace.session() as session:
+            assert Evidence(session, workspace, "big", inspection=ledger.Look(sources)).seconds_left is not None
+        assert sources.are_all_projects, "runs of others use the workspace's limits too"
+        return sources.are_fleeting
+
+    assert not are_fleeting()
+    directory = order(workspace)
+    assert are_fleeting()
+    worked(directory, 60.0)
+    assert not are_fleeting()
+
+
+def test_bytes_of_a_folder_are_those_of_its_files_and_links_and_not_of_what_links_lead_to(tmp_path: Path) -> None:
+    folder, other = tmp_path / "run", tmp_path / "other"
+    (folder / "deep" / "deeper").mkdir(parents=True)
+    other.mkdir()
+    (other / "large").write_bytes(bytes(10_000))
+    for number, place in enumerate((folder, folder / "deep", folder / "deep" / "deeper"), 1):
+        (place / "file").write_bytes(bytes(number))
+    link = folder / "link"
+    link.symlink_to(other / "large")
+    (folder / "linked").symlink_to(other)
+    assert of_usage.folder_bytes(folder) == 1 + 2 + 3 + link.lstat().st_size
+    assert of_usage.folder_bytes(tmp_path / "gone") == 0
 
 
 def start_runs_as_told() -> None:

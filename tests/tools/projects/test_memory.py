@@ -18,6 +18,7 @@ from trainwright.tools.gates.checks.optimization import _study_next
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.next_after_run import MIN_FREE_BYTES
 from trainwright.tools.gates.searches import unused_keys
+from trainwright.tools.ledger import Inspection
 from trainwright.tools.training_orchestrator import start_run
 from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.records import latest_config, runs_of
@@ -256,6 +257,7 @@ def test_a_study_that_met_a_full_disk_gets_room_first_and_goes_on_while_trials_e
         }) for number, count in enumerate(ended)
     ]  # fmt: skip
     evidence: Any = SimpleNamespace(
+        inspection=Inspection(),
         name=NAME,
         study=SimpleNamespace(id="study-1", state="stopped"),
         improvement=({}, []),

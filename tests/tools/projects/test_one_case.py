@@ -18,7 +18,7 @@ from trainwright.tools.launchers.local import Local
 from trainwright.tools.ledger import ProjectFacts
 from trainwright.tools.training_orchestrator import launch
 from trainwright.tools.workspace import Workspace
-from trainwright.trainer.base import read_tracking
+from trainwright.trainer.base import file_stamps
 from trainwright.trainer.run import RunKind
 
 At = Callable[[str], Workspace]
@@ -80,16 +80,17 @@ def test_a_start_reads_the_ledger_once_to_decide(at: At, built: Counter[str], mo
 
 
 def test_a_second_look_opens_no_file_of_the_project(at: At, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(read_tracking, "SETTLED_NS", -(10**10))
+    monkeypatch.setattr(file_stamps, "SETTLED_NS", -(10**10))
     workspace = at("based")
     first = projects.project_status(workspace, NAME)
     with opened() as files:
         assert projects.project_status(workspace, NAME) == first
-    assert [path for path in files if path.startswith(str(workspace.path / "projects"))] == []
+    own = [path for path in files if path.startswith(str(workspace.path / "projects"))]
+    assert {path.rpartition("/")[2] for path in own} == {"run.lock"}, "to know whether a worker holds it"
 
 
 def test_a_kept_look_sees_code_and_records_that_change(at: At, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(read_tracking, "SETTLED_NS", -(10**10))
+    monkeypatch.setattr(file_stamps, "SETTLED_NS", -(10**10))
     workspace = at("based")
     assert _stale(workspace) == ""
     status = next((workspace.path / "projects" / NAME / "runs").glob("baseline-*/status.json"))

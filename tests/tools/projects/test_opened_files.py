@@ -16,7 +16,7 @@ from trainwright.tools.gates.phase_status import phase_status_of
 from trainwright.tools.gates.phases import Phase
 from trainwright.tools.verification import verify_workspace
 from trainwright.tools.workspace import Workspace
-from trainwright.trainer.base import read_tracking
+from trainwright.trainer.base import file_stamps
 from trainwright.trainer.base.errors import GateRefusedError
 from trainwright.trainer.run import RunKind
 from trainwright.trainer.run.looked_at import Opened
@@ -110,7 +110,7 @@ def test_a_permit_reads_the_records_of_unchanged_runs_once(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each trial of a search is permitted by all that went before it; one that was tampered with is read again."""
-    monkeypatch.setattr(read_tracking, "SETTLED_NS", 0)
+    monkeypatch.setattr(file_stamps, "SETTLED_NS", 0)
     plan(workspace)
     place_weights(workspace)
     run = train(workspace, RunKind.BASELINE, NAME)

@@ -12,7 +12,7 @@ from trainwright.tools.ledger import append
 from trainwright.tools.training_orchestrator import refresh_run, resume_run
 from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.records import get_run
-from trainwright.trainer.base import read_tracking
+from trainwright.trainer.base import file_stamps
 from trainwright.trainer.base.errors import ConflictError
 from trainwright.trainer.run import Failure, RunDirectory, RunKind, RunState
 
@@ -154,7 +154,7 @@ def test_a_fix_that_was_tried_in_vain_is_not_named_again(
 def test_a_run_of_which_nothing_is_new_is_shown_without_a_question_to_the_database(
     workspace: Workspace, made_run: Callable[..., RunDirectory], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(read_tracking, "SETTLED_NS", 0)  # else what was written in the last two seconds is read anew
+    monkeypatch.setattr(file_stamps, "SETTLED_NS", 0)  # else what was written in the last two seconds is read anew
     directory = made_run(state=RunState.STOPPED)
     asked: list[str] = []
     event.listen(workspace._engine, "before_cursor_execute", lambda *told: asked.append(told[2]))

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import time
 from pathlib import Path
 
 import pytest
 
+from trainwright.trainer.base import file_stamps
 from trainwright.trainer.base.canonical import digest_file
 from trainwright.trainer.run import digests
 from trainwright.trainer.run.digests import LARGE_BYTES, remembered_digest
@@ -22,15 +22,14 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
         found.append(path)
         return digest_file(path)
 
-    digests._read.cache_clear()
+    monkeypatch.setattr(file_stamps, "_kept", {})
     monkeypatch.setattr(digests, "digest_file", reading)
     return found
 
 
 def settle(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let it be later than the clock's grain."""
-    later = time.time() + 10.0
-    monkeypatch.setattr(digests.time, "time", lambda: later)
+    monkeypatch.setattr(file_stamps, "SETTLED_NS", -(10**10))
 
 
 @pytest.mark.requirement("GATE-1", "GATE-3")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -14,6 +13,7 @@ import PIL
 from blake3 import blake3
 
 from trainwright.trainer.base.canonical import digest_json
+from trainwright.trainer.base.file_stamps import Stamp, stamp_of
 from trainwright.trainer.data import cache
 from trainwright.trainer.data.images.decoding import PictureError, decode, header
 from trainwright.trainer.data.images.masks import Seen, seen
@@ -30,8 +30,6 @@ NO_PICTURES = {
 """How files begin that stand in a picture's place, in lower case, and what they are."""
 ENDS = {b"\x89PNG": (b"IEND", 32), b"\xff\xd8\xff": (b"\xff\xd9", 1 << 16)}
 """How files of a kind begin, what they end with, and within how many last bytes."""
-
-Stamp = tuple[int, int, int, int] | None
 
 
 class Look(NamedTuple):
@@ -57,7 +55,7 @@ def look_at(files: Sequence[str]) -> list[Look]:
 
     The last looks of this process are kept: what is loaded is validated next.
     """
-    stamps = [_stamp(file) for file in files]
+    stamps = [stamp_of(file) for file in files]
     known = {} if _LAST.keys() != {*files} else _LAST
     again = [file for file, stamp in zip(files, stamps, strict=True) if file not in known or known[file][0] != stamp]
     with ThreadPoolExecutor(READERS) as pool:
@@ -69,15 +67,6 @@ def look_at(files: Sequence[str]) -> list[Look]:
 
 
 _LAST: dict[str, tuple[Stamp, Look]] = {}
-
-
-def _stamp(file: str) -> Stamp:
-    """Return what changes with a file's content; None where there is no such file."""
-    try:
-        found = os.stat(file)  # noqa: PTH116 - of many
-    except OSError:
-        return None
-    return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
 def _look(file: str) -> Look:

@@ -29,8 +29,8 @@ def without_copies(train: Array, held_out: Array, name: str = "train") -> Array:
     Raises:
         DataError: every row of the split is a copy.
     """
-    known = {row.tobytes() for row in _rounded(held_out)}
-    kept = np.array([row.tobytes() not in known for row in _rounded(train)], dtype=bool)
+    known = {row.tobytes() for row in rounded(held_out, DIGITS)}
+    kept = np.array([row.tobytes() not in known for row in rounded(train, DIGITS)], dtype=bool)
     if len(train) + len(held_out) <= MAX_COMPARED and train.shape[1] <= MAX_NUMBERS:
         kept &= ~_near(train, held_out)
     if not kept.any():
@@ -41,10 +41,13 @@ def without_copies(train: Array, held_out: Array, name: str = "train") -> Array:
     return kept
 
 
-def _rounded(rows: Array) -> Array:
-    rows = np.nan_to_num(rows.astype(np.float64), nan=-9.8765e30, posinf=1e30, neginf=-1e30)
-    unit = 10.0 ** (np.floor(np.log10(np.maximum(np.abs(rows), 1e-30))) - DIGITS + 1)
-    return np.ascontiguousarray((np.round(rows / unit) * unit + 0.0).astype(np.float32))
+def rounded(values: Array, digits: int) -> Array:
+    """Return numbers of so many significant digits, of any shape: equal ones where they are NaN or infinite."""
+    values = np.nan_to_num(values.astype(np.float64), nan=-9.87654e30, posinf=1e38, neginf=-1e38)
+    size = np.floor(np.log10(np.maximum(np.abs(values), 1e-300)))
+    unit = 10.0 ** np.clip(size - digits + 1, -250, 250)
+    short = np.clip(np.round(values / unit) * unit + 0.0, -1e38, 1e38)
+    return np.asarray(short.astype(np.float32).astype(np.float64))
 
 
 def _near(train: Array, held_out: Array) -> Array:

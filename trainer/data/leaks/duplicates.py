@@ -10,6 +10,7 @@ from collections import Counter
 import numpy as np
 
 from trainwright.trainer.base.arrays import Array
+from trainwright.trainer.data.leaks.copies import rounded
 from trainwright.trainer.data.leaks.finding import MAX_ROWS_NAMED, Finding, probability
 from trainwright.trainer.data.leaks.table import Column, LeakTable
 
@@ -97,20 +98,12 @@ def normalised(columns: list[Column]) -> Array:
     parts = []
     for column in columns:
         if column.is_numeric:
-            parts.append(_rounded(column.values))
+            parts.append(rounded(column.values, DIGITS))
         else:
             cells = [" ".join(str(cell).casefold().split()) for cell in column.cells]
             parts.append(np.unique(np.array(cells, dtype=object).astype(str), return_inverse=True)[1].astype(float))
     rows = np.ascontiguousarray(np.column_stack(parts))
     return np.unique(rows, axis=0, return_inverse=True)[1].reshape(-1)
-
-
-def _rounded(values: Array) -> Array:
-    values = np.where(np.isnan(values), -9.87654e30, values)
-    size = np.floor(np.log10(np.maximum(np.abs(values), 1e-300)))
-    unit = 10.0 ** np.clip(size - DIGITS + 1, -250, 250)
-    rounded = np.clip(np.round(values / unit) * unit + 0.0, -1e38, 1e38)
-    return np.asarray(rounded.astype(np.float32).astype(np.float64))
 
 
 def is_key(column: Column) -> bool:

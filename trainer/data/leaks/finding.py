@@ -92,3 +92,14 @@ def probability(alike: int, near: int, first: int, second: int) -> float:
         return 1.0
     parted = 2 * second / (first + 2 * second)  # of the pairs that the first split has a part in
     return float(stats.binom.sf(alike - 1, alike + near // 2, parted))
+
+
+def is_beyond_chance(alike: int, near: int, first: int, second: int, *, once_in: float, most: float) -> bool:
+    """Return whether chance does not explain so many pairs, which are counted as in `probability`.
+
+    Args:
+        once_in: an event that chance produces less than once in so many times is not explained by it.
+        most: times the share of near samples within the first split up to which a share is no surprise: splits by time,
+            group or class are not dealt out by chance.
+    """
+    return alike * first > most * near * second and probability(alike, near, first, second) * once_in < 1

@@ -13,13 +13,14 @@ from scipy.spatial import KDTree
 
 from trainwright.trainer.base.arrays import Array
 from trainwright.trainer.data.leaks.duplicates import DROP, is_key
-from trainwright.trainer.data.leaks.finding import MAX_ROWS_NAMED, Finding, probability
+from trainwright.trainer.data.leaks.finding import MAX_ROWS_NAMED, Finding, is_beyond_chance
 from trainwright.trainer.data.leaks.table import Column, LeakTable
 
 MIN_ROWS = 3
 MIN_SHARE = 0.01
 """Of the held-out rows."""
 ONCE_IN = 200.0
+TIMES = 3.0
 TOLERANCES = (0.2, 0.1, 0.03)
 """Shares of the median distance between neighbours up to which two rows are near."""
 MIN_NUMBERS = 3
@@ -78,9 +79,8 @@ def _nearest(points: Array, train: Array, others: Array) -> tuple[Array, Array]:
 
 
 def _beyond_chance(alike: int, near: int, first: int, second: int) -> bool:
-    if alike < max(MIN_ROWS, MIN_SHARE * second):
-        return False
-    return alike * first > 3 * near * second and probability(alike, near, first, second) * ONCE_IN < 1
+    is_enough = alike >= max(MIN_ROWS, MIN_SHARE * second)
+    return is_enough and is_beyond_chance(alike, near, first, second, once_in=ONCE_IN, most=TIMES)
 
 
 def _near_texts(table: LeakTable, column: Column) -> list[Finding]:
