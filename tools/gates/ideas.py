@@ -228,6 +228,7 @@ def _bringing(evidence: Evidence, own: Experiment) -> NextCall:
     if own.changes:
         call = evidence.call("configure", why, changes=own.changes, reason=f"{own.name}: {own.idea}"[:200])
     kept = digests_of_snapshot(folder) if folder.is_dir() else {}
+    evidence.inspection.sources.note(*(root / name for name in kept))
     other = [name for name, digest in kept.items() if not _has(root / name, digest)]
     if not other:
         return call
