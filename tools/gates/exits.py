@@ -246,8 +246,9 @@ def _held(end: dict[str, Any], value: float | None) -> tuple[str, str]:
     if missed is not None:
         return "reached on validation alone", f"; MISSED on test: {missed:.6g}"
     short = [one for one in (figure, tested) if one and not is_shown(goal, one)]
-    if not short:
-        return "reached", f"{beside}: worse than validation beyond chance" if is_contradicted else ""
+    if not short or (tested and tested not in short):  # rows that no choice was made by show it alone
+        worse = ": worse than validation beyond chance" if is_contradicted else ""
+        return "reached", f"{beside}{worse}" if short or worse else ""
     rows = [rows_to_show(goal, one) for one in short]
     needed = [one for one in rows if one is not None]
     units = {one.get("unit", "rows") for one in short}

@@ -194,7 +194,7 @@ def _ignored_of_split(config: TrainingConfig) -> dict[str, bool]:
     split = config.data.split if config.data is not None else SplitSection()
     classes_matter = split.by in {"random", "group"} or (split.by == "scaffold" and split.folds is not None)
     return {
-        "data.split.validation": split.by == "given" or (split.folds is not None and split.by != "group"),
+        "data.split.validation": split.folds is not None and split.by != "group",  # given may leave it to be drawn
         "data.split.test": split.by == "given",
         "data.split.stratify": not classes_matter,
     }
