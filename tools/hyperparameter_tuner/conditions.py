@@ -59,39 +59,18 @@ def exclude(one: str, other: str, space: Mapping[str, Range]) -> bool:
     return False
 
 
-def condition_problems(space: Mapping[str, Range]) -> list[tuple[str, str, dict[str, Any] | None]]:
-    """Return (key, problem, the condition put right or None for none) of each condition that cannot hold."""
-    return [*_unknown_keys(space), *_impossible_values(space), *_cycles(space)]
-
-
-def _unknown_keys(space: Mapping[str, Range]) -> Iterator[tuple[str, str, dict[str, Any] | None]]:
-    for key, range_ in space.items():
-        for name in range_.when or {}:
-            if name not in space:
-                meant = [
-                    other for other in near(name, space, most=3) if other != key and _fits(space[other], range_, name)
-                ]
-                hint = f"; did you mean `{meant[0]}`?" if meant else ""
-                text = f"`{key}` is searched when `{name}` has a value, and `{name}` is not searched{hint}"
-                yield key, text, _renamed(range_, name, meant[0] if meant else None)
-
-
-def _fits(parent: Range, range_: Range, name: str) -> bool:
-    return all(may_be(parent, value) for value in allowed(parent, (range_.when or {})[name]))
-
-
-def _impossible_values(space: Mapping[str, Range]) -> Iterator[tuple[str, str, dict[str, Any] | None]]:
+def condition_problems(space: Mapping[str, Range]) -> Iterator[tuple[str, str]]:
+    """Yield (key, problem) of each condition that cannot hold."""
     for key, range_ in space.items():
         for name, given in (range_.when or {}).items():
             if name not in space:
-                continue
-            odd = [value for value in allowed(space[name], given) if not may_be(space[name], value)]
-            if odd or given == []:
+                meant = near(name, [other for other in space if other != key])
+                hint = f"; did you mean `{meant[0]}`?" if meant else ""
+                yield key, f"`{key}` is searched when `{name}` has a value, and `{name}` is not searched{hint}"
+            elif given == [] or not all(may_be(space[name], value) for value in allowed(space[name], given)):
                 can = space[name].model_dump(mode="json", exclude_none=True, exclude={"when", "type"})
-                text = f"`{key}` is searched when `{name}` is {given!r}, which it never is: it has {can}"
-                kept = [value for value in allowed(space[name], given) if value not in odd]
-                rest = {**(range_.when or {}), name: kept}
-                yield key, text, rest if kept else _renamed(range_, name, None)
+                yield key, f"`{key}` is searched when `{name}` is {given!r}, which it never is: it has {can}"
+    yield from _cycles(space)
 
 
 def may_be(range_: Range, value: Any) -> bool:
@@ -106,11 +85,11 @@ def may_be(range_: Range, value: Any) -> bool:
     return abs(places - round(places)) < 1e-6
 
 
-def _cycles(space: Mapping[str, Range]) -> Iterator[tuple[str, str, dict[str, Any] | None]]:
+def _cycles(space: Mapping[str, Range]) -> Iterator[tuple[str, str]]:
     for key in sorted(space):
         way = _way_back(key, space)
         if way and key == min(way):  # each cycle once
-            yield key, f"conditions go round in a circle: {' → '.join(f'`{one}`' for one in [*way, key])}", None
+            yield key, f"conditions go round in a circle: {' → '.join(f'`{one}`' for one in [*way, key])}"
 
 
 def _way_back(key: str, space: Mapping[str, Range]) -> list[str]:
@@ -126,12 +105,6 @@ def _way_back(key: str, space: Mapping[str, Range]) -> list[str]:
                 seen.add(name)
                 ways.append([*way, name])
     return []
-
-
-def _renamed(range_: Range, name: str, meant: str | None) -> dict[str, Any] | None:
-    when = {(meant or "") if key == name else key: value for key, value in (range_.when or {}).items()}
-    when.pop("", None)
-    return when or None
 
 
 def own_choice(value: Any, values: Sequence[Any]) -> Any:

@@ -9,7 +9,7 @@ import json
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
@@ -24,12 +24,16 @@ from trainwright.trainer.base.releases import BESIDE, has_torch
 from trainwright.trainer.config import SearchSection, parse_config
 from trainwright.trainer.config.search import Choices, size_of
 
+Fix = dict[tuple[str, ...], Any]
+"""Places in a search to the values that keep a rule; None takes one out."""
 MAX_GRID = 10_000
 """Points of a grid; more are a sample's business."""
 GRID_POINTS = 5
 """Of a float range in a remedy."""
 MAX_COUNTED = 100_000
 """Points up to which those that conditions leave are counted to the last."""
+OTHER_METHOD: Fix = {("method",): "tpe"}
+"""What puts most flaws of a method right."""
 SAMPLE_TRIALS = 100
 """Of the quasi-random search that is proposed instead of too large a grid."""
 TRIED_BITS = 12
@@ -38,13 +42,10 @@ TRIED_BITS = 12
 
 @dataclass(frozen=True)
 class Flaw:
-    """What is wrong with a search, and the keys of it that put it right."""
+    """A rule that a search breaks."""
 
     text: str
-    changes: dict[str, Any] = field(default_factory=dict)
-    """Keys of the search to their new values; None takes a key out."""
-    ranges: dict[str, dict[str, Any] | None] = field(default_factory=dict)
-    """Searched keys to their ranges put right; None: not to be searched."""
+    fix: Fix
 
 
 def flaws_of(search: SearchSection, values: Mapping[str, Any]) -> list[Flaw]:
@@ -62,15 +63,7 @@ def flaws_of(search: SearchSection, values: Mapping[str, Any]) -> list[Flaw]:
 
 def condition_flaws(search: SearchSection) -> list[Flaw]:
     """Return the conditions that cannot hold; all else is only checked where there are none."""
-    return [
-        Flaw(text, ranges={key: _dumped(search, key, when=when) if when else _dumped(search, key, "when")})
-        for key, text, when in condition_problems(search.space)
-    ]
-
-
-def _dumped(search: SearchSection, key: str, *without: str, **changed: Any) -> dict[str, Any]:
-    whole = search.space[key].model_dump(mode="json", exclude_defaults=True, exclude=set(without))
-    return {"type": search.space[key].type, **whole, **changed}
+    return [Flaw(text, {("space", key, "when"): None}) for key, text in condition_problems(search.space)]
 
 
 def _choices(search: SearchSection, values: Mapping[str, Any]) -> Iterator[Flaw]:  # noqa: ARG001
@@ -80,10 +73,8 @@ def _choices(search: SearchSection, values: Mapping[str, Any]) -> Iterator[Flaw]
         written = [canonical_json(own_choice(choice, range_.choices)) for choice in range_.choices]
         if twice := [text for text, count in Counter(written).items() if count > 1]:
             once = [choice for place, choice in enumerate(range_.choices) if written.index(written[place]) == place]
-            yield Flaw(
-                f"`{key}` has the choice {', '.join(twice)} more than once",
-                ranges={key: _dumped(search, key, choices=once) if len(once) > 1 else None},
-            )
+            text = f"`{key}` has the choice {', '.join(twice)} more than once"
+            yield Flaw(text, {("space", key, "choices"): once})
 
 
 def _overlapping(search: SearchSection, values: Mapping[str, Any]) -> Iterator[Flaw]:  # noqa: ARG001
@@ -95,29 +86,25 @@ def _overlapping(search: SearchSection, values: Mapping[str, Any]) -> Iterator[F
             shown = ", ".join(f"`{other}`" for other in inner)
             yield Flaw(
                 f"`{key}` is searched as a whole, and so is {shown} within it: a trial could not have both values",
-                ranges=dict.fromkeys(inner),
+                {("space", other): None for other in inner},
             )
 
 
 def _method(search: SearchSection, values: Mapping[str, Any]) -> Iterator[Flaw]:  # noqa: ARG001
     for key, range_ in search.space.items():
         if search.method == "grid" and size_of(range_) is None:
-            fixed = _dumped(search, key, points=GRID_POINTS)
-            yield Flaw(
-                f"a grid needs to know which values of `{key}` to try: give it `step` or `points`", {}, {key: fixed}
-            )
+            text = f"a grid needs to know which values of `{key}` to try: give it `step` or `points`"
+            yield Flaw(text, {("space", key, "points"): GRID_POINTS})
         if search.method != "grid" and not isinstance(range_, Choices) and range_.points is not None:
             text = f"`points` of `{key}` belongs to method grid, and the method is {search.method}; `step` is for all"
-            yield Flaw(text, ranges={key: _dumped(search, key, "points")})
+            yield Flaw(text, {("space", key, "points"): None})
     if search.method == "gaussian_process" and not has_torch():
-        yield Flaw(
-            f"gaussian_process computes with torch, which the server does not have ({BESIDE})", {"method": "tpe"}
-        )
+        yield Flaw(f"gaussian_process computes with torch, which the server does not have ({BESIDE})", OTHER_METHOD)
     if search.method == "cma_es" and all(isinstance(range_, Choices) for range_ in search.space.values()):
-        yield Flaw("cma_es searches over numbers, and the space has choices alone", {"method": "tpe"})
+        yield Flaw("cma_es searches over numbers, and the space has choices alone", OTHER_METHOD)
     if search.warm_start and search.method not in LEARNING:
         text = f"method {search.method} learns nothing from results, so it cannot start from earlier ones (warm_start)"
-        yield Flaw(text, {"method": "tpe"})
+        yield Flaw(text, OTHER_METHOD)
 
 
 def objective_notes(search: SearchSection, asked: Mapping[str, Any], goal: str) -> list[str]:
@@ -140,27 +127,27 @@ def _objectives(search: SearchSection, values: Mapping[str, Any]) -> Iterator[Fl
     if not further:
         if search.method == "nsga2":
             text = "nsga2 looks for the front of several objectives, and the search has the goal's metric alone"
-            yield Flaw(f"{text} (search.objectives)", {"method": "tpe"})
+            yield Flaw(f"{text} (search.objectives)", OTHER_METHOD)
         return
     goal = parse_config(dict(values)).selection.metric
     once = {one["metric"]: one for one in reversed(further) if one["metric"] != goal}
     if len(once) < len(further):
         text = f"`objectives` are further ones, each once: {goal!r} is the goal's, and the first already"
-        yield Flaw(text, {"objectives": list(reversed(once.values()))})
+        yield Flaw(text, {("objectives",): list(reversed(once.values()))})
     if search.method == "cma_es":
-        yield Flaw("cma_es looks for the best of one objective, and the search has several", {"method": "tpe"})
+        yield Flaw("cma_es looks for the best of one objective, and the search has several", OTHER_METHOD)
     if search.pruning.name != "none":
         text = f"pruning {search.pruning.name} compares trials by one objective, and the search has several"
-        yield Flaw(text, {"pruning": {"name": "none"}})
+        yield Flaw(text, {("pruning",): None})
     if search.stop_below_noise:
         text = "stop_below_noise looks at the goal's metric alone, and the front may still grow"
-        yield Flaw(text, {"stop_below_noise": False})
+        yield Flaw(text, {("stop_below_noise",): None})
 
 
 def _constraints(search: SearchSection, values: Mapping[str, Any]) -> Iterator[Flaw]:
     present = Domain(search.model_copy(update={"constraints": []}), values).present
     for text in search.constraints:
-        rest = {"constraints": [other for other in search.constraints if other != text]}
+        rest: Fix = {("constraints",): [other for other in search.constraints if other != text]}
         try:
             constraint = Constraint(text)
         except ValueError as error:
@@ -169,31 +156,22 @@ def _constraints(search: SearchSection, values: Mapping[str, Any]) -> Iterator[F
         unknown = [key for key in constraint.keys if key not in search.space and not present.has(key)]
         for key in unknown:
             meant = near(key, [*search.space, *present.keys()])
-            fixed = (
-                [other.replace(key, meant[0]) if other == text else other for other in search.constraints]
-                if meant
-                else 0
-            )
             hint = f"; did you mean `{meant[0]}`?" if meant else ""
-            said = f"constraint {text!r}: `{key}` is neither searched nor a key of the configuration{hint}"
-            yield Flaw(said, {"constraints": fixed} if fixed else rest)
+            yield Flaw(f"constraint {text!r}: `{key}` is neither searched nor a key of the configuration{hint}", rest)
         if not unknown and not set(constraint.keys) & set(search.space):
             yield Flaw(f"constraint {text!r} names no key that is searched, so it would allow all trials or none", rest)
 
 
 def _contradiction(search: SearchSection, values: Mapping[str, Any]) -> Iterator[Flaw]:
-    if not search.constraints:
-        return
-    alone = {text: search.model_copy(update={"constraints": [text]}) for text in search.constraints}
-    for text, one in alone.items():
-        if said := _empty(one, values):
+    for text in search.constraints:
+        if said := _empty(search.model_copy(update={"constraints": [text]}), values):
             rest = [other for other in search.constraints if other != text]
-            yield Flaw(f"constraint {text!r} leaves nothing to try: {said}", {"constraints": rest})
+            yield Flaw(f"constraint {text!r} leaves nothing to try: {said}", {("constraints",): rest})
             return
-    if said := _empty(search, values):
+    if search.constraints and (said := _empty(search, values)):
         yield Flaw(
             f"the constraints contradict each other: each can be met, and {said} meets all of {search.constraints}",
-            {"constraints": search.constraints[:-1]},
+            {("constraints",): search.constraints[:-1]},
         )
 
 
@@ -221,12 +199,11 @@ def _grid_size(search: SearchSection, values: Mapping[str, Any]) -> Iterator[Fla
         return
     most = {key: size_of(range_) or 1 for key, range_ in search.space.items()}
     widest = ", ".join(f"`{key}` {most[key]:,}" for key in sorted(most, key=lambda key: -most[key])[:3])
-    ranges: dict[str, dict[str, Any] | None] = {key: _dumped(search, key, "points") for key in search.space}
     yield Flaw(
         f"the grid has {count:,} points ({widest}); at most {MAX_GRID:,} are tried one by one. A quasi-random search "
         "leaves no part of the space out either, with as many trials as you can afford",
-        {"method": "quasi_random", "trials": SAMPLE_TRIALS},
-        ranges,
+        {("method",): "quasi_random", ("trials",): SAMPLE_TRIALS}
+        | {("space", key, "points"): None for key in search.space},
     )
 
 
@@ -237,15 +214,12 @@ def grid_size(search: SearchSection, values: Mapping[str, Any]) -> int:
 
 def _guesses(search: SearchSection, values: Mapping[str, Any]) -> Iterator[Flaw]:
     domain = Domain(search, values)
-    fixed, said = [], []
-    for guess in search.guesses:
-        text, better = guess_problem(guess, domain)
-        said += [text] if text else []
-        fixed += [better] if better else []
+    said = {place: text for place, guess in enumerate(search.guesses) if (text := guess_problem(guess, domain))}
     if said:
-        yield Flaw("; ".join(said), {"guesses": fixed})
+        kept = [guess for place, guess in enumerate(search.guesses) if place not in said]
+        yield Flaw("; ".join(said.values()), {("guesses",): kept})
         return
     first = len(start_points(search.model_copy(update={"trials": MAX_GRID}), domain))
     if search.guesses and first > search.planned_trials:
         text = f"the present configuration and the guesses are {first} trials, and the search has {search.trials}"
-        yield Flaw(f"{text}: {json.dumps(search.guesses[-1])} would not be tried", {"trials": first})
+        yield Flaw(f"{text}: {json.dumps(search.guesses[-1])} would not be tried", {("trials",): first})
