@@ -54,10 +54,6 @@ def refused(search: dict[str, Any]) -> tuple[str, dict[str, Any]]:
         ({"objectives": [SMALL], "stop_below_noise": True, "space": {RATE: LOG}}, "the front may still grow"),
         ({"objectives": [SMALL, SMALL], "space": {RATE: LOG}}, "each once"),
         ({"objectives": [{**SMALL, "metric": "loss"}], "space": {RATE: LOG}}, "'loss' is the goal's"),
-        (
-            {"objectives": [{**SMALL, "at_least": 9, "at_most": 1}], "space": {RATE: LOG}},
-            "`at_least <= at_most` must hold; got 9 and 1",
-        ),
         ({"space": {RATE: LOG | {"when": {"optimizer.nam": "sgd"}}, NAME: OPTIMIZERS}}, f"did you mean `{NAME}`"),
         (
             {"space": {RATE: {**LOG, "when": {BATCH: 32}}, BATCH: {**BATCHES, "when": {RATE: 0.01}}}},
