@@ -50,8 +50,8 @@ def corrected_goal(given: Any, config: Any = None) -> tuple[Any, list[str]]:
     known = MEASURED.get(str(goal.get("metric")))
     if "direction" not in goal and known is not None:
         goal["direction"] = known[0]
-    goal = {key: goal[key] for key in (*(k for k in KEYS if k in goal), *(k for k in goal if k not in KEYS))}
-    return goal, [] if equal(goal, _sorted(read)) else [f"goal {shown(given)} taken as {shown(goal)}"]
+    is_same = goal.keys() == read.keys() and all(equal(goal[key], read[key]) for key in goal)
+    return goal, [] if is_same else [f"goal {shown(given)} taken as {shown(goal)}"]
 
 
 def _own_metrics(config: Any) -> set[str]:
@@ -156,7 +156,3 @@ def _our_keys(given: dict[str, Any]) -> dict[str, Any]:
     if isinstance(metric, list) and len(metric) == 1:
         goal["metric"] = metric[0]
     return goal
-
-
-def _sorted(given: dict[str, Any]) -> dict[str, Any]:
-    return {key: given[key] for key in (*(k for k in KEYS if k in given), *(k for k in given if k not in KEYS))}

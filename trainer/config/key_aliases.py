@@ -255,7 +255,11 @@ NAMES = {
     "int": ("integer", "int_uniform", "discrete_uniform"),
     "ddp": ("distributed_data_parallel", "torch_ddp"),
     "fsdp2": ("fsdp", "fully_sharded"),
-    "baseline": ("base", "default"),
+    "baseline": ("base", "default", "train", "training", "baseline_run", "full"),
+    "final": ("final_run", "production_run", "finalize"),
+    "smoke": ("smoke_test", "test", "dry_run", "quick"),
+    "probe": ("profile", "lr_find", "lr_finder", "benchmark"),
+    "ablation": ("ablate", "ablation_study"),
     "safetensors": ("safetensor",),
 }  # fmt: skip
 """Our name (of a built-in part, a form, or one of a key's fixed values) to its aliases."""
