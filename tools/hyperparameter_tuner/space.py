@@ -16,7 +16,7 @@ from trainwright.trainer.base.errors import ConfigurationError, near
 from trainwright.trainer.config import SearchSection, TrainingConfig, apply_changes, merge_changes, parse_config
 from trainwright.trainer.config.key_correction import SPACE, correct_changes
 from trainwright.trainer.config.plain_values import put
-from trainwright.trainer.config.search import Choices
+from trainwright.trainer.config.search import EXAMPLE_SPACE, Choices
 from trainwright.trainer.losses import LOSSES
 from trainwright.trainer.objectives.sections import MEASURING
 
@@ -38,10 +38,7 @@ INWARDS = 0.01
 """Share of a range by which an end that is just not allowed is moved."""
 MAX_ROUNDS = 4
 """A flaw that is put right may uncover the next one."""
-EXAMPLE: dict[str, Any] = {
-    "trials": 20,
-    "space": {"optimizer.learning_rate": {"type": "float", "low": 1e-4, "high": 1e-2, "log": True}},
-}
+EXAMPLE: dict[str, Any] = {"trials": 20, "space": EXAMPLE_SPACE}
 
 
 def with_search(
@@ -57,14 +54,14 @@ def with_search(
     if search is None:
         return values, parse_config(values), []
     base = {name: value for name, value in values.items() if name != "search"}
-    leaves = correct_changes({"search": search}, base).leaves
     asked = {"search": search}
-    if not any(path[: len(SPACE)] == SPACE for path in leaves) and "search" in values:
+    if "search" in values and not any(path[: len(SPACE)] == SPACE for path in correct_changes(asked, base).leaves):
         base = values
     try:
         settled = merge_changes(asked, base, argument="search", nested=True)
     except ConfigurationError as error:
-        _amend(error, asked, base)
+        amend = error.details.get("amend")
+        error.details |= {"amend": {"search": amend["search"]["search"]}} if amend else {}
         raise
     return settled.values, settled.config, settled.notes
 
@@ -106,7 +103,7 @@ def _put_right(search: SearchSection, flaws: list[Flaw], values: dict[str, Any])
             for place, value in flaw.fix.items():
                 put(asked, *((place, value) if round_ == 0 else (place[:2], None)))
         if not asked.get("space"):
-            asked["space"] = EXAMPLE["space"]
+            asked["space"] = EXAMPLE_SPACE
         try:
             flaws = _flaws(SearchSection.model_validate(asked), values)
         except ValidationError:
@@ -172,21 +169,6 @@ def _other_kind(tried: TrainingConfig, present: TrainingConfig) -> str:
     names = [loss if isinstance(loss, str) else getattr(loss, "use", "") for loss in (tried.loss, present.loss)]
     one, other = (LOSSES[name].task if name in LOSSES else None for name in names)
     return f"a loss for {one}, and {names[1]} is for {other}" if None not in {one, other} and one != other else ""
-
-
-def _amend(error: ConfigurationError, asked: dict[str, Any], base: dict[str, Any]) -> None:
-    """Let the remedy give the search alone; one that lacks a space gets an example of one."""
-    amend = error.details.get("amend")
-    if amend is not None:
-        error.details["amend"] = {"search": amend["search"].get("search")}
-        return
-    leaves = correct_changes(asked, base).leaves
-    has_space = any(path[: len(SPACE)] == SPACE and leaves[path] for path in leaves)
-    rest = {
-        path[1]: value for path, value in leaves.items() if path[:1] == ("search",) and len(path) == 2 and path != SPACE
-    }
-    if not has_space:
-        error.details["amend"] = {"search": {**rest, "space": EXAMPLE["space"]}}
 
 
 def require_reported(evidence: Evidence, config: TrainingConfig) -> None:

@@ -11,8 +11,9 @@ from typing import Any
 from trainwright.trainer.base.errors import near
 from trainwright.trainer.base.section import ImpossibleError
 from trainwright.trainer.catalog.names import UnknownNameError, from_library
-from trainwright.trainer.config.key_aliases import is_section, known_elsewhere, may_be_meant, schema_keys
+from trainwright.trainer.config.key_aliases import known_elsewhere, may_be_meant, schema_keys
 from trainwright.trainer.config.schema_index import DEFAULT_FORMS, Layout
+from trainwright.trainer.config.search import EXAMPLE_SPACE
 from trainwright.trainer.config.value_coercion import coerced, fits, fixed_values
 
 OVERVIEW = "configs/README.md"
@@ -79,6 +80,8 @@ def as_yaml(value: Any) -> str:
 
 _SECTION_NEEDED = {"model_type", "model_attributes_type", "dict_type", "union_tag_not_found"}
 MAX_MEANT = 3
+EXAMPLES = {"search.space": EXAMPLE_SPACE}
+"""What a remedy gives a key that has no default."""
 RANGES = "{type: float, low: …, high: …, log: true}, {type: int, low: …, high: …} or {type: categorical, choices: […]}"
 LOG_FROM = 100
 """Ratio of the ends from which a range is searched on a logarithmic scale, where nothing is said."""
@@ -112,7 +115,7 @@ def _explain(problem: Any, rivals: list[Any], layout: Layout) -> Problem:
     if location[:2] == ["search", "space"] and len(location) > 2:
         return _broken_range(problem, location, layout)
     if kind == "missing":
-        return Problem(key, f"`{key}` is required, and missing")
+        return Problem(key, f"`{key}` is required, and missing", {key: EXAMPLES[key]} if key in EXAMPLES else {})
     if kind.startswith("union_tag") and isinstance(given, dict):
         return _unknown_form(key, given, layout)
     if kind in _SECTION_NEEDED and layout.models_at(location) and not isinstance(given, dict):
@@ -138,7 +141,7 @@ def _broken_range(problem: Any, location: list[str], layout: Layout) -> Problem:
         low, high = sorted([whole["low"], whole["high"]])
         kept = {name: value for name, value in whole.items() if name != "step" or not reason.startswith("`step`")}
         return Problem(key, text, {key: {**kept, "low": low, "high": high, "log": kept.get("log", False) and low > 0}})
-    return Problem(key, text, {".".join(location[:3]): None})
+    return Problem(key, text)
 
 
 def _broken_rule(problem: Any, rivals: list[Any], key: str, layout: Layout) -> Problem:
@@ -155,7 +158,7 @@ def _broken_rule(problem: Any, rivals: list[Any], key: str, layout: Layout) -> P
         return Problem(key, f"`{key}` = {as_yaml(given)}: a list is needed", {key: [given]})
     if rivals and problem["type"] in _OF_A_UNION:
         reason = " or ".join(dict.fromkeys([reason, *(str(other["msg"]) for other in rivals)]))
-    fixed = _nearest_value(problem, given, layout.rule_at(key.split(".")))
+    fixed = EXAMPLES.get(key) or _nearest_value(problem, given, layout.rule_at(key.split(".")))
     return Problem(key, f"`{key}` = {as_yaml(given)}: {_plain(reason)}", {key: fixed})
 
 
@@ -196,7 +199,7 @@ def _unknown_key(location: list[str], given: Any, layout: Layout, tags: list[str
     if not 0 < len(meant) <= MAX_MEANT:
         return Problem(key, f"unknown key `{key}`; known: {', '.join(known) or 'none'}", {key: None})
     meant.sort(key=lambda name: (not _fits(name, given, layout), not layout.is_taken(name.split("."))))
-    fits = isinstance(given, dict) or not is_section(meant[0])
+    fits = isinstance(given, dict) or not layout.models_at(meant[0].split("."))
     text = f"unknown key `{key}`; did you mean {' or '.join(f'`{name}`' for name in meant)}?"
     others = tuple({key: None, name: given} for name in meant[1:])
     return Problem(key, text, {key: None, meant[0]: given} if fits else {key: None}, others)

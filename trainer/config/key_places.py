@@ -11,7 +11,6 @@ from trainwright.trainer.config.key_aliases import (
     SECTION_NAME,
     SWITCHES,
     WRAPPED,
-    called_elsewhere,
     known_elsewhere,
     may_be_meant,
     our_name,
@@ -74,7 +73,7 @@ def _own_place(layout: Layout, path: Path, part: str, value: Any, known: list[st
 def _named(section: Path, part: str, known: list[str]) -> str | None:
     """Return the known key of a section that a word is, whatever its case, or is called elsewhere."""
     ours = part if part in known else same(part, known)
-    theirs = [key.split(".") for key in called_elsewhere(part)]
+    theirs = [key.split(".") for key in known_elsewhere(part)]
     fitting = sorted({key[-1] for key in theirs if tuple(key[-2:-1]) == section[-1:]} & set(known))
     return ours or (fitting[0] if len(fitting) == 1 else None)
 
@@ -83,7 +82,7 @@ def _wrapped(layout: Layout, path: Path, part: str, value: Any, known: list[str]
     """Return the place of a key that only wraps others, or of an argument of user code."""
     if isinstance(value, dict) and path != () and folded(part) == folded(path[-1]):
         return path
-    means_more = any(tuple(key.split(".")[:-1]) == path for key in called_elsewhere(part))  # as `params` of a search
+    means_more = any(tuple(key.split(".")[:-1]) == path for key in known_elsewhere(part))  # as `params` of a search
     if isinstance(value, dict) and folded(part) in map(folded, WRAPPED) and not means_more:
         return (*path, "args") if "args" in known and layout.is_taken([*path, "args"]) else path
     if "args" in known and ":" in str(layout.value_at([*path, "use"])) and not part.startswith("__"):
