@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
 from trainwright.trainer.base.canonical import canonical_json
@@ -70,7 +71,11 @@ def condition_problems(space: Mapping[str, Range]) -> Iterator[tuple[str, str]]:
             elif given == [] or not all(may_be(space[name], value) for value in allowed(space[name], given)):
                 can = space[name].model_dump(mode="json", exclude_none=True, exclude={"when", "type"})
                 yield key, f"`{key}` is searched when `{name}` is {given!r}, which it never is: it has {can}"
-    yield from _cycles(space)
+    try:
+        TopologicalSorter({key: list(range_.when or {}) for key, range_ in space.items()}).prepare()
+    except CycleError as error:
+        circle: list[str] = error.args[1]
+        yield circle[0], f"conditions go round in a circle: {' → '.join(f'`{one}`' for one in circle)}"
 
 
 def may_be(range_: Range, value: Any) -> bool:
@@ -83,28 +88,6 @@ def may_be(range_: Range, value: Any) -> bool:
         return False
     places = (value - range_.low) / range_.step if range_.step else 0.0
     return abs(places - round(places)) < 1e-6
-
-
-def _cycles(space: Mapping[str, Range]) -> Iterator[tuple[str, str]]:
-    for key in sorted(space):
-        way = _way_back(key, space)
-        if way and key == min(way):  # each cycle once
-            yield key, f"conditions go round in a circle: {' → '.join(f'`{one}`' for one in [*way, key])}"
-
-
-def _way_back(key: str, space: Mapping[str, Range]) -> list[str]:
-    """Return the keys on a way from a key over conditions to itself; empty if there is none."""
-    ways = [[key]]
-    seen = set[str]()
-    while ways:
-        way = ways.pop()
-        for name in space[way[-1]].when or {}:
-            if name == key:
-                return way
-            if name in space and name not in seen:
-                seen.add(name)
-                ways.append([*way, name])
-    return []
 
 
 def own_choice(value: Any, values: Sequence[Any]) -> Any:

@@ -57,7 +57,7 @@ def refused(search: dict[str, Any]) -> tuple[str, dict[str, Any]]:
         ({"space": {RATE: LOG | {"when": {"optimizer.nam": "sgd"}}, NAME: OPTIMIZERS}}, f"did you mean `{NAME}`"),
         (
             {"space": {RATE: {**LOG, "when": {BATCH: 32}}, BATCH: {**BATCHES, "when": {RATE: 0.01}}}},
-            f"in a circle: `{BATCH}` → `{RATE}` → `{BATCH}`",
+            f"in a circle: `{RATE}` → `{BATCH}` → `{RATE}`",
         ),
         ({"space": {RATE: {**LOG, "when": {RATE: 0.01}}}}, f"in a circle: `{RATE}` → `{RATE}`"),
         ({"space": {RATE: {**LOG, "when": {BATCH: [32, 48]}}, BATCH: BATCHES}}, "which it never is"),
