@@ -60,22 +60,22 @@ def exclude(one: str, other: str, space: Mapping[str, Range]) -> bool:
     return False
 
 
-def condition_problems(space: Mapping[str, Range]) -> Iterator[tuple[str, str]]:
-    """Yield (key, problem) of each condition that cannot hold."""
+def condition_problems(space: Mapping[str, Range]) -> Iterator[str]:
+    """Yield why a condition cannot hold, for each that cannot."""
     for key, range_ in space.items():
         for name, given in (range_.when or {}).items():
             if name not in space:
                 meant = near(name, [other for other in space if other != key])
                 hint = f"; did you mean `{meant[0]}`?" if meant else ""
-                yield key, f"`{key}` is searched when `{name}` has a value, and `{name}` is not searched{hint}"
+                yield f"`{key}` is searched when `{name}` has a value, and `{name}` is not searched{hint}"
             elif given == [] or not all(may_be(space[name], value) for value in allowed(space[name], given)):
                 can = space[name].model_dump(mode="json", exclude_none=True, exclude={"when", "type"})
-                yield key, f"`{key}` is searched when `{name}` is {given!r}, which it never is: it has {can}"
+                yield f"`{key}` is searched when `{name}` is {given!r}, which it never is: it has {can}"
     try:
         TopologicalSorter({key: list(range_.when or {}) for key, range_ in space.items()}).prepare()
     except CycleError as error:
         circle: list[str] = error.args[1]
-        yield circle[0], f"conditions go round in a circle: {' → '.join(f'`{one}`' for one in circle)}"
+        yield f"conditions go round in a circle: {' → '.join(f'`{one}`' for one in circle)}"
 
 
 def may_be(range_: Range, value: Any) -> bool:

@@ -10,13 +10,12 @@ from pydantic import ValidationError
 
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.study_check import MEASURED
-from trainwright.tools.hyperparameter_tuner.conditions import assumed
-from trainwright.tools.hyperparameter_tuner.space_rules import Fix, Flaw, condition_flaws, flaws_of, grid_size
+from trainwright.tools.hyperparameter_tuner.conditions import assumed, condition_problems
+from trainwright.tools.hyperparameter_tuner.space_rules import broken_rules, grid_size
 from trainwright.trainer.base.errors import ConfigurationError, near
 from trainwright.trainer.config import SearchSection, TrainingConfig, apply_changes, merge_changes, parse_config
 from trainwright.trainer.config.key_correction import SPACE, correct_changes
-from trainwright.trainer.config.plain_values import put
-from trainwright.trainer.config.search import EXAMPLE_SPACE, Choices
+from trainwright.trainer.config.search import EXAMPLE_SPACE, Choices, Range, size_of
 from trainwright.trainer.losses import LOSSES
 from trainwright.trainer.objectives.sections import MEASURING
 
@@ -34,11 +33,14 @@ DOCUMENT = "phases/04_optimization/workflow.md"
 OBJECTIVES_DOCUMENT = "configs/searches.md"
 TIMED = re.compile("second|latency|time|speed|throughput")
 """Names of what a clock measures."""
+SEARCHABLE = (
+    "single keys of the model, task.args, optimizer, schedule, loader or training sections, of which both ends (or "
+    "every choice) are valid, if only under the `when` of another searched key"
+)
+GRID_POINTS = 5
+"""Of a float range in a remedy."""
 INWARDS = 0.01
 """Share of a range by which an end that is just not allowed is moved."""
-MAX_ROUNDS = 4
-"""A flaw that is put right may uncover the next one."""
-EXAMPLE: dict[str, Any] = {"trials": 20, "space": EXAMPLE_SPACE}
 
 
 def with_search(
@@ -73,44 +75,43 @@ def checked_search(search: SearchSection, values: dict[str, Any], project: str) 
         ConfigurationError: it cannot be searched; the remedy is the same search put right, or without what is wrong.
     """
     _check_comparable(values)
-    flaws = _flaws(search, values)
-    if not flaws:
+    conditions = list(condition_problems(search.space))
+    under = {key: {} if conditions else assumed(key, search.space) for key in search.space}
+    found = {key: _range_flaw(key, one, values, under[key]) for key, one in search.space.items()}
+    flaws = {key: flaw for key in search.space if (flaw := found[key] or _without_points(key, search)) is not None}
+    texts = [*(text for text, _ in flaws.values()), *conditions] or broken_rules(search, values)
+    if not texts:
         return settled(search, values)
-    whole = _put_right(search, flaws, values)
-    call = f"start_tuning(project={project!r}, search={json.dumps(whole or EXAMPLE)})"
+    whole = _with_ranges(search, {key: instead for key, (_, instead) in flaws.items()}, values) if flaws else None
+    remedy = "Make the same call with the search as that rule says; nothing was started."
+    if whole is not None:
+        remedy = f"start_tuning(project={project!r}, search={json.dumps(whole)}): {SEARCHABLE}."
     raise ConfigurationError(
-        "; ".join(flaw.text for flaw in flaws),
-        remedy=f"{call}: single keys of the model, task.args, optimizer, schedule, loader or training sections, of "
-        "which both ends (or every choice) are valid, if only under the `when` of another searched key.",
+        "; ".join(texts),
+        remedy=remedy,
         document=DOCUMENT,
         details={"amend": {"search": whole}} if whole is not None else {},
     )
 
 
-def _flaws(search: SearchSection, values: dict[str, Any]) -> list[Flaw]:
-    """Return what is wrong with the ranges and conditions, and where nothing is, between the parts of the search."""
-    conditions = condition_flaws(search)
-    under = {key: {} if conditions else assumed(key, search.space) for key in search.space}
-    ranges = [flaw for key in search.space if (flaw := _range_flaw(key, search, values, under[key])) is not None]
-    return [*ranges, *conditions] or flaws_of(search, values)
-
-
-def _put_right(search: SearchSection, flaws: list[Flaw], values: dict[str, Any]) -> dict[str, Any] | None:
-    """Return the search with each flaw put right, and without what is still wrong then; None where that is nothing."""
+def _with_ranges(
+    search: SearchSection, instead: dict[str, dict[str, Any]], values: dict[str, Any]
+) -> dict[str, Any] | None:
+    """Return the search with other ranges in place of some, those that are valid; None where that breaks a rule."""
     asked = search.as_asked()
-    for round_ in range(MAX_ROUNDS):
-        for flaw in flaws:
-            for place, value in flaw.fix.items():
-                put(asked, *((place, value) if round_ == 0 else (place[:2], None)))
-        if not asked.get("space"):
-            asked["space"] = EXAMPLE_SPACE
-        try:
-            flaws = _flaws(SearchSection.model_validate(asked), values)
-        except ValidationError:
-            return None
-        if not flaws:
-            return asked
-    return None
+    space = {key: range_ for key, range_ in asked["space"].items() if key not in instead}
+    for other in instead.values():
+        space |= {key: range_ for key, range_ in other.items() if _is_valid(key, range_, values)}
+    asked["space"] = space or EXAMPLE_SPACE
+    amended = SearchSection.model_validate(asked)
+    return None if [*condition_problems(amended.space), *broken_rules(amended, values)] else asked
+
+
+def _is_valid(key: str, range_: dict[str, Any], values: dict[str, Any]) -> bool:
+    try:
+        return _range_flaw(key, SearchSection.model_validate({"space": {key: range_}}).space[key], values, {}) is None
+    except ValidationError:
+        return False
 
 
 def settled(search: SearchSection, values: dict[str, Any]) -> SearchSection:
@@ -121,35 +122,44 @@ def settled(search: SearchSection, values: dict[str, Any]) -> SearchSection:
     return search.model_copy(update={"trials": size if search.is_whole_grid else min(search.trials, size)})
 
 
-def _range_flaw(key: str, search: SearchSection, values: dict[str, Any], under: dict[str, Any]) -> Flaw | None:
-    """Return what is wrong with a range under these values of other keys."""
-    range_ = search.space[key]
+def _range_flaw(
+    key: str, range_: Range, values: dict[str, Any], under: dict[str, Any]
+) -> tuple[str, dict[str, dict[str, Any]]] | None:
+    """Return what is wrong with a range under these values of other keys, and the range to search over instead."""
     if (held := held_by(key, values)) is not None:
-        return Flaw(f"`{key}` cannot be searched over: {held}.", {("space", key): None})
+        return f"`{key}` cannot be searched over: {held}.", {}
     for end in range_.choices if isinstance(range_, Choices) else [range_.low, range_.high]:
+        text, changes = f"The search space is not valid at `{key}` = {end!r}", {}
         try:
-            tried = parse_config(apply_changes(values, {**under, key: end}))
+            problem = _other_kind(parse_config(apply_changes(values, {**under, key: end})), parse_config(values))
         except ConfigurationError as error:
-            text = f"The search space is not valid at `{key}` = {end!r}: {error.message}"
-            return Flaw(text, _without_end(key, search, end, error.details.get("changes", {})))
-        if problem := _other_kind(tried, parse_config(values)):
-            text = f"The search space is not valid at `{key}` = {end!r}: {problem}."
-            return Flaw(text, _without_end(key, search, end, {}))
+            problem, changes = error.message, error.details.get("changes", {})
+        if problem:
+            return f"{text}: {problem}", _range_instead(key, range_, end, changes)
     return None
 
 
-def _without_end(key: str, search: SearchSection, end: Any, changes: dict[str, Any]) -> Fix:
+def _without_points(key: str, search: SearchSection) -> tuple[str, dict[str, dict[str, Any]]] | None:
+    """Return that a grid does not know which values of a range to try, and the range with some."""
+    if search.method != "grid" or size_of(search.space[key]) is not None:
+        return None
+    text = f"a grid needs to know which values of `{key}` to try: give it `step` or `points`"
+    return text, {key: {**search.as_asked()["space"][key], "points": GRID_POINTS}}
+
+
+def _range_instead(key: str, range_: Range, end: Any, changes: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """Return the range under the key that was misspelt, without the choice, or with the end moved inwards."""
-    range_, section = search.space[key], key.rpartition(".")[0]
+    whole = {"type": range_.type, **range_.model_dump(mode="json", exclude_defaults=True)}
+    section = key.rpartition(".")[0]
     meant = next((name for name in changes if name != key and name.rpartition(".")[0] == section), None)
     if meant is not None:
-        return {("space", key): None, ("space", meant): search.as_asked()["space"][key]}
+        return {meant: whole}
     if isinstance(range_, Choices):
-        return {("space", key, "choices"): [choice for choice in range_.choices if choice != end]}
+        return {key: {**whole, "choices": [choice for choice in range_.choices if choice != end]}}
     if range_.type == "int":
-        return {("space", key): None}
+        return {}
     inwards = (range_.high - range_.low) * INWARDS
-    return {("space", key, "low"): end + inwards} if end == range_.low else {("space", key, "high"): end - inwards}
+    return {key: {**whole, **({"low": end + inwards} if end == range_.low else {"high": end - inwards})}}
 
 
 def held_by(key: str, values: dict[str, Any]) -> str | None:
