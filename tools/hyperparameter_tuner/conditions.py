@@ -7,7 +7,7 @@ from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
 from trainwright.trainer.base.canonical import canonical_json
-from trainwright.trainer.base.errors import near
+from trainwright.trainer.base.errors import did_you_mean
 from trainwright.trainer.config import Range
 from trainwright.trainer.config.search import Choices
 
@@ -65,8 +65,7 @@ def condition_problems(space: Mapping[str, Range]) -> Iterator[str]:
     for key, range_ in space.items():
         for name, given in (range_.when or {}).items():
             if name not in space:
-                meant = near(name, [other for other in space if other != key])
-                hint = f"; did you mean `{meant[0]}`?" if meant else ""
+                hint = did_you_mean(name, [other for other in space if other != key])
                 yield f"`{key}` is searched when `{name}` has a value, and `{name}` is not searched{hint}"
             elif given == [] or not all(may_be(space[name], value) for value in allowed(space[name], given)):
                 can = space[name].model_dump(mode="json", exclude_none=True, exclude={"when", "type"})

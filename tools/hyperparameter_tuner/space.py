@@ -12,7 +12,7 @@ from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.study_check import MEASURED
 from trainwright.tools.hyperparameter_tuner.conditions import assumed, condition_problems
 from trainwright.tools.hyperparameter_tuner.space_rules import broken_rules, grid_size
-from trainwright.trainer.base.errors import ConfigurationError, near
+from trainwright.trainer.base.errors import ConfigurationError, did_you_mean
 from trainwright.trainer.config import SearchSection, TrainingConfig, apply_changes, merge_changes, parse_config
 from trainwright.trainer.config.key_correction import SPACE, correct_changes
 from trainwright.trainer.config.search import EXAMPLE_SPACE, Choices, Range, size_of
@@ -210,12 +210,10 @@ def _require_objectives(project: str, config: TrainingConfig, reported: list[str
     name = next((one.metric for one in objectives if one.metric not in known), None)
     if name is None:
         return
-    meant = near(name, known)
-    hint = f" Did you mean {meant[0]!r}?" if meant else ""
     timed = " Seconds differ from run to run, so no trial could be made again by them; `parameters` counts weights."
     raise ConfigurationError(
         f"search.objectives names {name!r}, which nothing measures: {run} reported {', '.join(reported)}, and "
-        f"{', '.join(MEASURED)} is counted.{hint}{timed if TIMED.search(name) else ''}",
+        f"{', '.join(MEASURED)} is counted{did_you_mean(name, known)}.{timed if TIMED.search(name) else ''}",
         remedy=f"Make the same call with another metric in search.objectives; or, to have {name!r} computed, "
         f"configure(project={project!r}, changes={{'metrics': {json.dumps([*map(_named, config.metrics), name])}}}).",
         document=OBJECTIVES_DOCUMENT,

@@ -18,7 +18,7 @@ from trainwright.tools.hyperparameter_tuner.methods import LEARNING
 from trainwright.tools.hyperparameter_tuner.methods.quasi_random import sequence
 from trainwright.tools.hyperparameter_tuner.start_points import guess_problem, start_points
 from trainwright.trainer.base.canonical import canonical_json
-from trainwright.trainer.base.errors import near
+from trainwright.trainer.base.errors import did_you_mean
 from trainwright.trainer.base.releases import BESIDE, has_torch
 from trainwright.trainer.config import SearchSection, parse_config
 from trainwright.trainer.config.search import Choices, size_of
@@ -118,8 +118,7 @@ def _constraints(search: SearchSection, values: Mapping[str, Any]) -> Iterator[s
             continue
         unknown = [key for key in constraint.keys if key not in search.space and not present.has(key)]
         for key in unknown:
-            meant = near(key, [*search.space, *present.keys()])
-            hint = f"; did you mean `{meant[0]}`?" if meant else ""
+            hint = did_you_mean(key, [*search.space, *present.keys()])
             yield f"constraint {text!r}: `{key}` is neither searched nor a key of the configuration{hint}"
         if not unknown and not set(constraint.keys) & set(search.space):
             yield f"constraint {text!r} names no key that is searched, so it would allow all trials or none"

@@ -20,7 +20,7 @@ from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.records import runs_of
 from trainwright.tools.workspace.tables import Run, Study
 from trainwright.trainer.base.canonical import canonical_json
-from trainwright.trainer.base.errors import near
+from trainwright.trainer.base.errors import did_you_mean
 from trainwright.trainer.config import SearchSection
 from trainwright.trainer.run import RunDirectory, RunKind
 
@@ -82,9 +82,7 @@ def guess_problem(guess: Mapping[str, Any], domain: Domain) -> str:
     shown = json.dumps(dict(guess))
     for key, value in guess.items():
         if key not in domain.space:
-            meant = near(key, domain.space)
-            hint = f"; did you mean `{meant[0]}`?" if meant else ""
-            return f"guess {shown}: `{key}` is not searched{hint}"
+            return f"guess {shown}: `{key}` is not searched{did_you_mean(key, domain.space)}"
         if not domain.takes(key, value):
             range_ = domain.space[key].model_dump(mode="json", exclude_none=True, exclude={"when"})
             return f"guess {shown}: `{key}` = {value!r} is not {domain.where} {json.dumps(range_)}"

@@ -122,22 +122,8 @@ def _is_section(rule: Any) -> bool:
     return isinstance(rule, type) and issubclass(rule, BaseModel)
 
 
+@cache
 def _adapter(rule: Any) -> TypeAdapter[Any]:
     """Return the validator of an annotation, made once: the rules of a schema are few and live as long as it does."""
-    try:
-        return _hashed_adapter(rule)
-    except TypeError:  # an annotation that cannot be hashed
-        return _made(rule)
-
-
-@cache
-def _hashed_adapter(rule: Any) -> TypeAdapter[Any]:
-    return _made(rule)
-
-
-def _made(rule: Any) -> TypeAdapter[Any]:
-    return (
-        TypeAdapter(rule)
-        if _is_section(rule)
-        else TypeAdapter(rule, config=ConfigDict(strict=True, allow_inf_nan=False))
-    )
+    strict = ConfigDict(strict=True, allow_inf_nan=False)
+    return TypeAdapter(rule) if _is_section(rule) else TypeAdapter(rule, config=strict)

@@ -237,7 +237,7 @@ def test_an_objective_that_nothing_measures_is_refused_with_what_there_is() -> N
 
     assert "Seconds differ from run to run" in refused("latency_seconds")
     assert "configure(project='digits', changes={'metrics': [\"accuracy\", \"f1\"]})" in refused("f1")
-    assert "Did you mean 'loss'?" in refused("validation/loss")
+    assert "did you mean `loss`?" in refused("validation/loss")
 
 
 @pytest.mark.requirement("TUNE-4")
