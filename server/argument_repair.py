@@ -183,13 +183,12 @@ def _into(rules: Mapping[str, Any], name: str, placed: Mapping[str, Any]) -> tup
             return "goal", of_goal
     holder = next((one for one in HOLDERS if one in rules), None)
     known = known_elsewhere(name.rsplit(".", maxsplit=1)[-1])
-    if holder is None or not known or not (isinstance(placed.get(holder), dict | str) or placed.get(holder) is None):
+    if holder is None or not known or not isinstance(placed.get(holder), dict | str | None):
         return None
-    key = name
-    if holder == "search":
-        inner = [one.removeprefix("search.") for one in known if one.startswith("search.")]
-        return (holder, inner[0]) if inner else None
-    return holder, key
+    inner = (
+        [one.removeprefix("search.") for one in known if one.startswith("search.")] if holder == "search" else [name]
+    )
+    return (holder, inner[0]) if inner else None
 
 
 def _value(name: str, given: Any, rule: Any) -> Any:

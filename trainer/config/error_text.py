@@ -18,6 +18,10 @@ from trainwright.trainer.config.value_coercion import coerced, fits, fixed_value
 
 OVERVIEW = "configs/README.md"
 """The keys that no other document explains, and where the others are."""
+OF_SPEED = (
+    "loader.prefetch_factor", "loader.persistent_workers", "training.precision", "training.initial_loss_scale",
+    "training.loss_scale_growth_steps", "training.gradient_checkpointing", "training.compile", "training.channels_last",
+)  # fmt: skip
 EXPLAINED_IN = {
     "model": "configs/models.md",
     "adapter": "configs/adapters.md",
@@ -36,17 +40,10 @@ EXPLAINED_IN = {
     "curriculum": "configs/curriculum.md",
     "progressive_resizing": "configs/curriculum.md",
     "distributed": "configs/distributed.md",
-    "loader.prefetch_factor": "configs/performance.md",
-    "loader.persistent_workers": "configs/performance.md",
-    "training.precision": "configs/performance.md",
-    "training.initial_loss_scale": "configs/performance.md",
-    "training.loss_scale_growth_steps": "configs/performance.md",
-    "training.gradient_checkpointing": "configs/performance.md",
-    "training.compile": "configs/performance.md",
-    "training.channels_last": "configs/performance.md",
     "data.split": "configs/splits.md",
     "monitoring": "configs/monitoring.md",
     "search": "configs/searches.md",
+    **dict.fromkeys(OF_SPEED, "configs/performance.md"),
 }
 """Beginning of a dotted key to the document; the longest one that fits applies, and OVERVIEW where none does."""
 
@@ -154,8 +151,6 @@ def _broken_rule(problem: Any, rivals: list[Any], key: str, layout: Layout) -> P
         return Problem(key, f"`{key}`: {reason}" if key else reason, first, tuple(others))
     if not key:
         return Problem("", reason)
-    if problem["type"] == "list_type" and not rivals and isinstance(given, str | int | float):
-        return Problem(key, f"`{key}` = {as_yaml(given)}: a list is needed", {key: [given]})
     if rivals and problem["type"] in _OF_A_UNION:
         reason = " or ".join(dict.fromkeys([reason, *(str(other["msg"]) for other in rivals)]))
     fixed = EXAMPLES.get(key) or _nearest_value(problem, given, layout.rule_at(key.split(".")))
@@ -201,8 +196,7 @@ def _unknown_key(location: list[str], given: Any, layout: Layout, tags: list[str
     meant.sort(key=lambda name: (not _fits(name, given, layout), not layout.is_taken(name.split("."))))
     fits = isinstance(given, dict) or not layout.models_at(meant[0].split("."))
     text = f"unknown key `{key}`; did you mean {' or '.join(f'`{name}`' for name in meant)}?"
-    others = tuple({key: None, name: given} for name in meant[1:])
-    return Problem(key, text, {key: None, meant[0]: given} if fits else {key: None}, others)
+    return Problem(key, text, {key: None, meant[0]: given} if fits else {key: None})
 
 
 def _fits(key: str, given: Any, layout: Layout) -> bool:

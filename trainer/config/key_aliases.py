@@ -5,7 +5,7 @@ Left is ours, right is theirs. All are compared without case and separators (`fo
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any, get_args, get_origin
 
@@ -115,10 +115,6 @@ KEYS = {
     "search.space": ("search_space", "param_space", "parameters", "params", "hyperparameters", "param_distributions"),
     "search.pruning": ("pruner",),
     "search.guesses": ("points_to_evaluate", "initial_points", "enqueue", "enqueued", "queue", "start_points"),
-    "search.constraints": ("constraint", "restrictions"),
-    "search.warm_start": ("warmstart", "transfer", "from_studies"),
-    "search.stop_after.wall_clock_hours": ("max_hours", "time_budget_hours"),
-    "search.stop_after.money": ("cost", "max_cost"),
     "search.confirmation_repeats": ("repeats", "confirmation_seeds", "n_repeats", "num_seeds"),
 }  # fmt: skip
 """Our dotted key to its aliases: at the top, or in the section itself."""
@@ -244,6 +240,15 @@ WRAPPED = ("args", "params", "kwargs", "options", "arguments", "hyperparameters"
 """Keys that only wrap the content of `args`, or of the section itself."""
 OF_VALIDATION = ("val_", "valid_", "validation_", "eval_", "val/", "validation/", "eval/", "dev_")
 """Prefixes of a metric that is measured on validation, as all of ours are."""
+
+
+def renamed(given: Mapping[str, Any], names: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+    """Return a section under our keys, by a table of these to their aliases; of two for one key the first holds."""
+    found: dict[str, Any] = {}
+    for key, value in given.items():
+        ours = next((ours for ours, theirs in names.items() if folded(key) in {ours, *map(folded, theirs)}), key)
+        found[ours if ours not in found and (ours == key or ours not in given) else key] = value
+    return found
 
 
 def our_name(given: str, known: Iterable[str]) -> str | None:

@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from trainwright.trainer.base.errors import folded
-from trainwright.trainer.config.key_aliases import our_name
+from trainwright.trainer.config.key_aliases import our_name, renamed
 from trainwright.trainer.config.value_coercion import coerced, fits, from_text, number_in
 
 KEYS = {
@@ -76,14 +76,12 @@ def _choices(given: list[Any]) -> dict[str, Any] | None:
 
 
 def _our_keys(given: dict[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for key, value in given.items():
-        if folded(key) in BOTH and isinstance(value, list) and len(value) == 2:
-            found |= {"low": value[0], "high": value[1]}
-            continue
-        ours = next((ours for ours, theirs in KEYS.items() if folded(key) in {ours, *map(folded, theirs)}), key)
-        if ours not in found:
-            found[ours] = SCALES.get(str(value).lower(), value) if ours == "log" else value
+    found = renamed(given, KEYS)
+    for key in BOTH:
+        if isinstance(found.get(key), list) and len(found[key]) == 2:
+            found["low"], found["high"] = found.pop(key)
+    if "log" in found:
+        found["log"] = SCALES.get(str(found["log"]).lower(), found["log"])
     return found
 
 
