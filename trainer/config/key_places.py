@@ -1,4 +1,4 @@
-"""Where a key of a configuration belongs, and the section that a bare value means."""
+"""Key places: where a key of a configuration belongs, and the section that a bare value means."""
 
 from __future__ import annotations
 
