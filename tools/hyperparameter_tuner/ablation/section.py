@@ -184,7 +184,7 @@ def example(base: dict[str, Any]) -> dict[str, Any]:
     rate = parse_config(base).optimizer.rate()
     tried = [("optimizer.weight_decay", 0.0), ("schedule.name", "constant")]
     tried += [(rate[0], rate[1] / 2)] if rate is not None else []
-    fitting = [(key, level) for key, level in tried if _settled(key, level, base)[1] == ""]
+    fitting = [(key, level) for key, level in tried if _level(key, level, base)[1] == ""]
     key, level = fitting[0] if fitting else ("training.epochs", parse_config(base).training.epochs + 1)
     return {KEY: {"factors": {key: [level]}}}
 
@@ -282,19 +282,33 @@ def _settled(key: str, level: Any, base: dict[str, Any]) -> tuple[tuple[str | No
     """Return key and value as meant (None where nothing fits), the problem, the configuration's digest, and notes."""
     if (held := held_by(key, base)) is not None:
         return (None, level), f"`{key}` cannot be varied: {held}.", "", []
-    name = level_name(key, level)
+    digest, problem = _level(key, level, base)
+    if not problem:
+        return (key, level), "", digest, []
+    if digest:  # it fits, and is the present value
+        return (None, level), problem, digest, []
     try:
         merged = merge_changes({key: level}, base, argument="changes")
     except ConfigurationError as error:
-        near = [other for other, value in error.details.get("changes", {}).items() if value == level]
-        return (near[0] if near else None, level), f"`{name}`: {error.message}", "", []
+        near = {name: value for name, value in error.details.get("changes", {}).items() if value == level}
+        meant = next((name for name in near if not _level(name, level, base)[1]), None)
+        return (meant, level), f"`{level_name(key, level)}`: {error.message}", "", []
     if len(merged.changes) != 1:
-        return (None, level), f"`{name}` changes {', '.join(merged.changes)}: one key is varied at a time.", "", []
+        return (None, level), problem, "", []
     meant, value = next(iter(merged.changes.items()))
-    digest = config_digest(merged.config)
+    digest, problem = _level(meant, value, base)
+    return (meant if not problem else None, value), problem, digest, list(merged.notes)
+
+
+def _level(key: str, level: Any, base: dict[str, Any]) -> tuple[str, str]:
+    """Return the digest of the configuration with one level, and what is wrong with it."""
+    try:
+        digest = config_digest(parse_config(apply_changes(base, {key: level})))
+    except ConfigurationError as error:
+        return "", f"`{level_name(key, level)}`: {error.message}"
     if digest == config_digest(parse_config(base)):
-        return (None, value), f"`{name}` is the present value: it would be compared with itself.", digest, []
-    return (meant, value), "", digest, list(merged.notes)
+        return digest, f"`{level_name(key, level)}` is the present value: it would be compared with itself."
+    return digest, ""
 
 
 def _misfit(section: AblationSection) -> str:
