@@ -16,7 +16,7 @@ from trainwright.trainer.config.goal import KEYS as GOAL_KEYS
 from trainwright.trainer.config.goal import corrected_goal, nearest_goal
 from trainwright.trainer.config.key_aliases import known_elsewhere
 from trainwright.trainer.config.plain_values import equal, shown
-from trainwright.trainer.config.value_coercion import coerced, fits, fixed_values, from_text, number_in
+from trainwright.trainer.config.value_coercion import coerced, fits, fixed_values, from_text
 
 OTHER_NAMES = {
     "project": ("project_name", "project_id", "name"),
@@ -29,27 +29,14 @@ OTHER_NAMES = {
     "phase": ("gate", "phase_name", "gate_name"),
     "changes": ("config", "configuration", "overrides", "values", "settings", "updates", "params"),
     "config": ("configuration", "changes", "settings", "overrides", "training_config"),
-    "template": ("base", "preset", "base_template"),
     "limits": ("budget", "quotas"),
     "search": ("config", "search_space", "study", "search_config"),
     "wait_seconds": ("wait", "timeout", "timeout_seconds", "seconds", "wait_s"),
     "after_step": ("since_step", "step"),
     "max_steps": ("steps", "n_steps", "num_steps"),
-    "metric": ("metrics", "key"),
     "path": ("document", "file", "name", "doc", "query", "question", "words", "topic", "key"),
-    "ask_owner": ("ask", "owner", "request"),
-    "hand_over": ("handover", "handoff", "hand_off"),
-    "verify": ("check",),
-    "idempotency_key": ("key", "request_id"),
 }
 """Argument to the names that agents use for it by mistake."""
-KINDS = {
-    "final": ("final_run", "finalrun", "production", "finalize"),
-    "baseline": ("train", "training", "base", "baseline_run", "full"),
-    "smoke": ("smoke_test", "test", "dry_run", "quick", "smoketest"),
-    "probe": ("profile", "lr_find", "lr_finder", "benchmark"),
-    "ablation": ("ablate", "ablation_study"),
-}
 OPTIONAL = {"wait_seconds", "after_step", "max_steps", "idempotency_key", "detail", "verify", "offset"}
 """Arguments whose unreadable value is best left out; all others are essential to the call."""
 FREE_TEXT = {"intent", "reason"}
@@ -73,12 +60,14 @@ def normalized_arguments(model: type[BaseModel], given: Mapping[str, Any]) -> tu
     notes += read
     arguments: dict[str, Any] = {}
     for name, value in placed.items():
-        if name == "goal" and isinstance(value, dict | str) and rules.get(name) is not None:
-            normalized, changed = corrected_goal(value, placed.get("config"))
-        else:
-            normalized, changed = _value(name, value, rules.get(name))
-        arguments[name] = normalized
-        notes += changed
+        if name == "goal" and isinstance(value, dict | str) and name in rules:
+            arguments[name], read = corrected_goal(value, placed.get("config"))
+            notes += read
+            continue
+        arguments[name] = _value(name, value, rules.get(name))
+        parsed = from_text(value) if isinstance(value, str) else value
+        if not equal(arguments[name], value) and not equal(arguments[name], parsed):
+            notes.append(f"{name} {shown(value)} taken as {shown(arguments[name])}")
     return arguments, notes
 
 
@@ -130,19 +119,12 @@ def repaired_arguments(
     return repaired
 
 
-def with_names(value: Any, others: Mapping[str, str]) -> Any:
-    """Return a value with the names in it replaced, by a mapping of old to new ones."""
-    if isinstance(value, dict):
-        return {key: with_names(item, others) for key, item in value.items()}
-    if isinstance(value, list):
-        return [with_names(item, others) for item in value]
-    return others.get(value, value) if isinstance(value, str) else value
+def with_values(arguments: Mapping[str, Any], others: Mapping[str, Any], key: str = "") -> dict[str, Any]:
+    """Return arguments with texts replaced, by a mapping of old to new ones.
 
-
-def with_values(arguments: Mapping[str, Any], key: str, others: Mapping[str, Any]) -> dict[str, Any]:
-    """Return arguments with the text under one dotted key of a configuration replaced, and nothing else.
-
-    Short and long forms (`model: mlp`, `model.use: mlp`) are under the same key; places in lists do not count.
+    Args:
+        key: dotted key of a configuration, under which alone they are. Short and long forms (`model: mlp`,
+            `model.use: mlp`) are under the same key; places in lists do not count.
     """
     wanted = _without_places(key)
 
@@ -151,7 +133,7 @@ def with_values(arguments: Mapping[str, Any], key: str, others: Mapping[str, Any
             return {name: replaced(item, at + _without_places(str(name))) for name, item in value.items()}
         if isinstance(value, list):
             return [replaced(item, at) for item in value]
-        is_under = bool(at) and (wanted[: len(at)] == at or at[: len(wanted)] == wanted)
+        is_under = not key or (bool(at) and (wanted[: len(at)] == at or at[: len(wanted)] == wanted))
         return others.get(value, value) if isinstance(value, str) and is_under else value
 
     return {name: replaced(value, ()) for name, value in arguments.items()}
@@ -162,6 +144,8 @@ def _without_places(key: str) -> tuple[str, ...]:
 
 
 def _rule(about: Any) -> Any:
+    if about is None:
+        return None
     return Annotated[about.annotation, *about.metadata] if about.metadata else about.annotation
 
 
@@ -199,71 +183,39 @@ def _into(rules: Mapping[str, Any], name: str, placed: Mapping[str, Any]) -> tup
             return "goal", of_goal
     holder = next((one for one in HOLDERS if one in rules), None)
     known = known_elsewhere(name.rsplit(".", maxsplit=1)[-1])
-    if holder is None or not known or not (isinstance(placed.get(holder), dict | str) or placed.get(holder) is None):
+    if holder is None or not known or not isinstance(placed.get(holder), dict | str | None):
         return None
-    key = name
-    if holder == "search":
-        inner = [one.removeprefix("search.") for one in known if one.startswith("search.")]
-        return (holder, inner[0]) if inner else None
-    return holder, key
+    inner = (
+        [one.removeprefix("search.") for one in known if one.startswith("search.")] if holder == "search" else [name]
+    )
+    return (holder, inner[0]) if inner else None
 
 
-def _value(name: str, given: Any, rule: Any) -> tuple[Any, list[str]]:
-    """Return the normalized value of one argument, and the note on it if it was changed."""
+def _value(name: str, given: Any, rule: Any) -> Any:
+    """Return the value of one argument, or of a key in it, in the form of its rule."""
     if rule is None or given is None:
-        return given, []
-    sections = list(_sections(rule))
-    value = from_text(given) if isinstance(given, str) and (sections or fits(rule, {})) else given
-    if sections and isinstance(value, dict):
-        value = _section(sections[0], value)
-    elif isinstance(value, str) and not sections:
-        value = _text(name, value, rule)
-    elif not fits(rule, value):
-        value = coerced(rule, value)
-    if name == "wait_seconds":
-        value = _clamped(value)
+        return given
+    section = next(_sections(rule), None)
+    value = given
+    if isinstance(given, str) and name not in FREE_TEXT:
+        value = from_text(given) if section is not None or fits(rule, {}) else given.strip()
     if name == "limits" and isinstance(value, dict):
-        value = _limits(value)
-    is_same = equal(value, given) or (isinstance(given, str) and from_text(given) == value)
-    return value, [] if is_same else [f"{name} {shown(given)} taken as {shown(value)}"]
+        return _limits(value)
+    if section is not None and isinstance(value, dict):
+        fields = section.model_fields
+        named = {same(key, fields) or key: one for key, one in value.items()}
+        return {key: _value(key, one, _rule(fields.get(key))) for key, one in _said(section, named).items()}
+    if name == "goal" and not isinstance(value, dict):  # the owner's: of a target alone
+        return {"target": coerced(float, value)}
+    value = coerced(rule, value)
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return min(max(value, 0), LONGEST_SECONDS) if name == "wait_seconds" and is_number else value
 
 
 def _limits(given: dict[str, Any]) -> dict[str, Any]:
     from trainwright.tools.owner import limits_as_meant  # it loads the database, which start-up avoids
 
     return limits_as_meant({name: value for name, value in given.items() if _says(value)})
-
-
-def _text(name: str, given: str, rule: Any) -> Any:
-    value: Any = given if name in FREE_TEXT else given.strip()
-    if fits(rule, value):
-        return value
-    other = next((kind for kind, names in KINDS.items() if folded(value) in map(folded, names)), None)
-    return other if name == "kind" and other is not None else coerced(rule, value)
-
-
-def _clamped(value: Any) -> Any:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return min(max(value, 0), LONGEST_SECONDS) if is_number else value
-
-
-def _section(model: type[BaseModel], given: dict[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    named = {same(key, model.model_fields) or key: value for key, value in given.items()}
-    for ours, value in _said(model, named).items():
-        rule = _rule(model.model_fields[ours]) if ours in model.model_fields else None
-        meant = value if rule is None else coerced(rule, from_text(value) if isinstance(value, str) else value)
-        if ours == "limits" and isinstance(meant, dict):
-            meant = _limits(meant)
-        if ours == "goal" and not isinstance(meant, dict):
-            meant = {"target": _number(meant)}
-        found[ours] = meant
-    return found
-
-
-def _number(given: Any) -> Any:
-    number = number_in(given) if isinstance(given, str) else None
-    return given if number is None else number
 
 
 def _sections(rule: Any) -> Iterator[type[BaseModel]]:
@@ -277,24 +229,20 @@ def _sections(rule: Any) -> Iterator[type[BaseModel]]:
 def _repair(repaired: dict[str, Any], model: type[BaseModel], problem: Mapping[str, Any]) -> None:
     """Repair one invalid argument, as close as possible to the given value."""
     name, *inner = [str(part) for part in problem["loc"]] or [""]
-    kind, context = problem["type"], problem.get("ctx", {})
-    about = model.model_fields.get(name)
-    rule = _rule(about) if about is not None else None
+    kind, given = problem["type"], repaired.get(name)
     if name == "goal":
-        goal = nearest_goal(repaired.get("goal"), repaired.get("config"))
+        goal = nearest_goal(given, repaired.get("config"))
         repaired |= {"goal": goal} if goal is not None else {}
     elif kind == "extra_forbidden" and not inner:
-        value = repaired.pop(name, None)
         meant = near(name, [known for known in model.model_fields if known not in repaired])
-        repaired |= {meant[0]: value} if meant else {}
-    elif kind == "extra_forbidden" and isinstance(repaired.get(name), dict):
-        repaired[name] = {key: value for key, value in repaired[name].items() if key != inner[-1]}
+        repaired |= {meant[0]: given} if meant else {}
+        repaired.pop(name)
+    elif kind == "extra_forbidden" and isinstance(given, dict):
+        repaired[name] = {key: value for key, value in given.items() if key != inner[-1]}
     elif kind in {"greater_than_equal", "less_than_equal"} and not inner:
-        repaired[name] = context["ge" if kind == "greater_than_equal" else "le"]
-    elif kind == "literal_error" and isinstance(repaired.get(name), str):
-        meant = near(repaired[name], fixed_values(rule), cutoff=0.75)
+        repaired[name] = problem["ctx"]["ge" if kind == "greater_than_equal" else "le"]
+    elif kind == "literal_error" and isinstance(given, str):
+        meant = near(given, fixed_values(_rule(model.model_fields.get(name))), cutoff=0.75)
         repaired |= {name: meant[0]} if meant else {}
-    elif kind in {"too_long", "string_too_long"} and not inner and name in repaired:
-        repaired[name] = repaired[name][: context["max_length"]]
     elif name in OPTIONAL and not inner:
         repaired.pop(name, None)

@@ -133,11 +133,9 @@ def with_call(error: Exception, tool: str, arguments: Mapping[str, Any]) -> Exce
     amend, others = error.details.get("amend"), error.details.get("instead")
     if amend is None and not others:
         return error
-    key = error.details.get("key")
-    from trainwright.server.argument_repair import with_names, with_values
+    from trainwright.server.argument_repair import with_values
 
-    renamed = with_names(dict(arguments), others or {}) if key is None else with_values(arguments, key, others or {})
-    complete = renamed | (amend or {})
+    complete = with_values(arguments, others or {}, error.details.get("key", "")) | (amend or {})
     call = {"tool": tool, "arguments": {name: value for name, value in complete.items() if value is not None}}
     error.details |= {"next": call}
     return error

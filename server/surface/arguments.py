@@ -79,7 +79,7 @@ TO_RESUME = ("stopped", "interrupted")
 def run_of(
     workspace: Workspace, name: str | None, project: str | None = None, *, prefer: tuple[str, ...] | None = None
 ) -> str:
-    """Return the run's long id. Raises NotFoundError or ConflictError, with near handles."""
+    """Return the run's long id. Raises NotFoundError, with near handles."""
     from trainwright.tools.workspace.handles import ACTIVE_STATES, run_named
     from trainwright.tools.workspace.records import get_project
 
@@ -93,7 +93,7 @@ def run_of(
 
 
 def study_of(workspace: Workspace, name: str | None, project: str | None = None) -> str:
-    """Return the study's long id. Raises NotFoundError or ConflictError, with near handles."""
+    """Return the study's long id. Raises NotFoundError, with near handles."""
     from trainwright.tools.workspace.handles import study_named
 
     with workspace.snapshot() as session:

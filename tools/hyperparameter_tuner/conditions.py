@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
 from trainwright.trainer.base.canonical import canonical_json
-from trainwright.trainer.base.errors import near
+from trainwright.trainer.base.errors import did_you_mean
 from trainwright.trainer.config import Range
 from trainwright.trainer.config.search import Choices
 
@@ -59,39 +60,21 @@ def exclude(one: str, other: str, space: Mapping[str, Range]) -> bool:
     return False
 
 
-def condition_problems(space: Mapping[str, Range]) -> list[tuple[str, str, dict[str, Any] | None]]:
-    """Return (key, problem, the condition put right or None for none) of each condition that cannot hold."""
-    return [*_unknown_keys(space), *_impossible_values(space), *_cycles(space)]
-
-
-def _unknown_keys(space: Mapping[str, Range]) -> Iterator[tuple[str, str, dict[str, Any] | None]]:
-    for key, range_ in space.items():
-        for name in range_.when or {}:
-            if name not in space:
-                meant = [
-                    other for other in near(name, space, most=3) if other != key and _fits(space[other], range_, name)
-                ]
-                hint = f"; did you mean `{meant[0]}`?" if meant else ""
-                text = f"`{key}` is searched when `{name}` has a value, and `{name}` is not searched{hint}"
-                yield key, text, _renamed(range_, name, meant[0] if meant else None)
-
-
-def _fits(parent: Range, range_: Range, name: str) -> bool:
-    return all(may_be(parent, value) for value in allowed(parent, (range_.when or {})[name]))
-
-
-def _impossible_values(space: Mapping[str, Range]) -> Iterator[tuple[str, str, dict[str, Any] | None]]:
+def condition_problems(space: Mapping[str, Range]) -> Iterator[str]:
+    """Yield why a condition cannot hold, for each that cannot."""
     for key, range_ in space.items():
         for name, given in (range_.when or {}).items():
             if name not in space:
-                continue
-            odd = [value for value in allowed(space[name], given) if not may_be(space[name], value)]
-            if odd or given == []:
+                hint = did_you_mean(name, [other for other in space if other != key])
+                yield f"`{key}` is searched when `{name}` has a value, and `{name}` is not searched{hint}"
+            elif given == [] or not all(may_be(space[name], value) for value in allowed(space[name], given)):
                 can = space[name].model_dump(mode="json", exclude_none=True, exclude={"when", "type"})
-                text = f"`{key}` is searched when `{name}` is {given!r}, which it never is: it has {can}"
-                kept = [value for value in allowed(space[name], given) if value not in odd]
-                rest = {**(range_.when or {}), name: kept}
-                yield key, text, rest if kept else _renamed(range_, name, None)
+                yield f"`{key}` is searched when `{name}` is {given!r}, which it never is: it has {can}"
+    try:
+        TopologicalSorter({key: list(range_.when or {}) for key, range_ in space.items()}).prepare()
+    except CycleError as error:
+        circle: list[str] = error.args[1]
+        yield f"conditions go round in a circle: {' → '.join(f'`{one}`' for one in circle)}"
 
 
 def may_be(range_: Range, value: Any) -> bool:
@@ -104,34 +87,6 @@ def may_be(range_: Range, value: Any) -> bool:
         return False
     places = (value - range_.low) / range_.step if range_.step else 0.0
     return abs(places - round(places)) < 1e-6
-
-
-def _cycles(space: Mapping[str, Range]) -> Iterator[tuple[str, str, dict[str, Any] | None]]:
-    for key in sorted(space):
-        way = _way_back(key, space)
-        if way and key == min(way):  # each cycle once
-            yield key, f"conditions go round in a circle: {' → '.join(f'`{one}`' for one in [*way, key])}", None
-
-
-def _way_back(key: str, space: Mapping[str, Range]) -> list[str]:
-    """Return the keys on a way from a key over conditions to itself; empty if there is none."""
-    ways = [[key]]
-    seen = set[str]()
-    while ways:
-        way = ways.pop()
-        for name in space[way[-1]].when or {}:
-            if name == key:
-                return way
-            if name in space and name not in seen:
-                seen.add(name)
-                ways.append([*way, name])
-    return []
-
-
-def _renamed(range_: Range, name: str, meant: str | None) -> dict[str, Any] | None:
-    when = {(meant or "") if key == name else key: value for key, value in (range_.when or {}).items()}
-    when.pop("", None)
-    return when or None
 
 
 def own_choice(value: Any, values: Sequence[Any]) -> Any:

@@ -54,7 +54,7 @@ def with_found_bounds(
         type_ = range_.get("type") or TYPES[range_[FROM]][0]
         ends, why = found_range(probe.part(Probe), range_[FROM], type_, evidence.config.loader.batch_size)
         if why:
-            raise _nothing_found(evidence, search, key, probe, why)
+            raise _nothing_found(key, probe, why)
         kept = {name: range_[name] for name in KEPT if name in range_}
         found[key], bounds[key] = {**ends, **kept}, {FROM: range_[FROM], "probe": probe.id}
         shown = json.dumps({name: value for name, value in ends.items() if name not in {"type", "log"}})
@@ -128,16 +128,10 @@ def _probe_for(evidence: Evidence, probes: list[RunEvidence], used: str | None) 
     )
 
 
-def _nothing_found(evidence: Evidence, search: dict[str, Any], key: str, probe: RunEvidence, why: str) -> ConflictError:
-    space = {name: range_ for name, range_ in search["space"].items() if name != key}
-    rest = (
-        f"start_tuning(project={evidence.name!r}, search={json.dumps({**search, 'space': space})}), or "
-        if space
-        else ""
-    )
+def _nothing_found(key: str, probe: RunEvidence, why: str) -> ConflictError:
     return ConflictError(
         f"{probe.id} gives no bounds of `{key}`: {why}.",
-        remedy=f"{rest}give the ends yourself: {{{key!r}: {{'type': …, 'low': …, 'high': …}}}}.",
+        remedy=f"Make the same call without `{key}`, or give its ends: {{'type': …, 'low': …, 'high': …}}.",
         document=DOCUMENT,
         details={"run": probe.id},
     )

@@ -1,4 +1,4 @@
-"""Rules between the parts of a search (method and ranges, conditions, constraints, guesses), each with a remedy.
+"""Rules between the parts of a search: method and ranges, objectives, constraints, guesses.
 
 All are checked before the first trial, so that nothing is trained for a search that contradicts itself.
 """
@@ -9,45 +9,29 @@ import json
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
-from trainwright.tools.hyperparameter_tuner.conditions import condition_problems, exclude, own_choice
+from trainwright.tools.hyperparameter_tuner.conditions import exclude, own_choice
 from trainwright.tools.hyperparameter_tuner.domain import Constraint, Domain
 from trainwright.tools.hyperparameter_tuner.methods import LEARNING
 from trainwright.tools.hyperparameter_tuner.methods.quasi_random import sequence
 from trainwright.tools.hyperparameter_tuner.start_points import guess_problem, start_points
 from trainwright.trainer.base.canonical import canonical_json
-from trainwright.trainer.base.errors import near
+from trainwright.trainer.base.errors import did_you_mean
 from trainwright.trainer.base.releases import BESIDE, has_torch
 from trainwright.trainer.config import SearchSection, parse_config
 from trainwright.trainer.config.search import Choices, size_of
 
 MAX_GRID = 10_000
 """Points of a grid; more are a sample's business."""
-GRID_POINTS = 5
-"""Of a float range in a remedy."""
 MAX_COUNTED = 100_000
 """Points up to which those that conditions leave are counted to the last."""
-SAMPLE_TRIALS = 100
-"""Of the quasi-random search that is proposed instead of too large a grid."""
 TRIED_BITS = 12
 """Points, as a power of 2, that are tried before a space is called contradictory."""
 
 
-@dataclass(frozen=True)
-class Flaw:
-    """What is wrong with a search, and the keys of it that put it right."""
-
-    text: str
-    changes: dict[str, Any] = field(default_factory=dict)
-    """Keys of the search to their new values; None takes a key out."""
-    ranges: dict[str, dict[str, Any] | None] = field(default_factory=dict)
-    """Searched keys to their ranges put right; None: not to be searched."""
-
-
-def flaws_of(search: SearchSection, values: Mapping[str, Any]) -> list[Flaw]:
+def broken_rules(search: SearchSection, values: Mapping[str, Any]) -> list[str]:
     """Return what is wrong between the parts of a search; what depends on a broken part is not looked at.
 
     Args:
@@ -60,64 +44,35 @@ def flaws_of(search: SearchSection, values: Mapping[str, Any]) -> list[Flaw]:
     return []
 
 
-def condition_flaws(search: SearchSection) -> list[Flaw]:
-    """Return the conditions that cannot hold; all else is only checked where there are none."""
-    return [
-        Flaw(text, ranges={key: _dumped(search, key, when=when) if when else _dumped(search, key, "when")})
-        for key, text, when in condition_problems(search.space)
-    ]
-
-
-def _dumped(search: SearchSection, key: str, *without: str, **changed: Any) -> dict[str, Any]:
-    whole = search.space[key].model_dump(mode="json", exclude_defaults=True, exclude=set(without))
-    return {"type": search.space[key].type, **whole, **changed}
-
-
-def _choices(search: SearchSection, values: Mapping[str, Any]) -> Iterator[Flaw]:  # noqa: ARG001
+def _choices(search: SearchSection, values: Mapping[str, Any]) -> Iterator[str]:  # noqa: ARG001
     for key, range_ in search.space.items():
-        if not isinstance(range_, Choices):
-            continue
-        written = [canonical_json(own_choice(choice, range_.choices)) for choice in range_.choices]
-        if twice := [text for text, count in Counter(written).items() if count > 1]:
-            once = [choice for place, choice in enumerate(range_.choices) if written.index(written[place]) == place]
-            yield Flaw(
-                f"`{key}` has the choice {', '.join(twice)} more than once",
-                ranges={key: _dumped(search, key, choices=once) if len(once) > 1 else None},
-            )
+        if isinstance(range_, Choices):
+            written = Counter(canonical_json(own_choice(choice, range_.choices)) for choice in range_.choices)
+            if twice := [text for text, count in written.items() if count > 1]:
+                yield f"`{key}` has the choice {', '.join(twice)} more than once"
 
 
-def _overlapping(search: SearchSection, values: Mapping[str, Any]) -> Iterator[Flaw]:  # noqa: ARG001
+def _overlapping(search: SearchSection, values: Mapping[str, Any]) -> Iterator[str]:  # noqa: ARG001
     for key in search.space:
         inner = [
             other for other in search.space if other.startswith(f"{key}.") and not exclude(key, other, search.space)
         ]
         if inner:
             shown = ", ".join(f"`{other}`" for other in inner)
-            yield Flaw(
-                f"`{key}` is searched as a whole, and so is {shown} within it: a trial could not have both values",
-                ranges=dict.fromkeys(inner),
-            )
+            yield f"`{key}` is searched as a whole, and so is {shown} within it: a trial could not have both values"
 
 
-def _method(search: SearchSection, values: Mapping[str, Any]) -> Iterator[Flaw]:  # noqa: ARG001
+def _method(search: SearchSection, values: Mapping[str, Any]) -> Iterator[str]:  # noqa: ARG001
+    method = search.method
     for key, range_ in search.space.items():
-        if search.method == "grid" and size_of(range_) is None:
-            fixed = _dumped(search, key, points=GRID_POINTS)
-            yield Flaw(
-                f"a grid needs to know which values of `{key}` to try: give it `step` or `points`", {}, {key: fixed}
-            )
-        if search.method != "grid" and not isinstance(range_, Choices) and range_.points is not None:
-            text = f"`points` of `{key}` belongs to method grid, and the method is {search.method}; `step` is for all"
-            yield Flaw(text, ranges={key: _dumped(search, key, "points")})
-    if search.method == "gaussian_process" and not has_torch():
-        yield Flaw(
-            f"gaussian_process computes with torch, which the server does not have ({BESIDE})", {"method": "tpe"}
-        )
-    if search.method == "cma_es" and all(isinstance(range_, Choices) for range_ in search.space.values()):
-        yield Flaw("cma_es searches over numbers, and the space has choices alone", {"method": "tpe"})
-    if search.warm_start and search.method not in LEARNING:
-        text = f"method {search.method} learns nothing from results, so it cannot start from earlier ones (warm_start)"
-        yield Flaw(text, {"method": "tpe"})
+        if method != "grid" and not isinstance(range_, Choices) and range_.points is not None:
+            yield f"`points` of `{key}` belongs to method grid, and the method is {method}; `step` is for all"
+    if method == "gaussian_process" and not has_torch():
+        yield f"gaussian_process computes with torch, which the server does not have ({BESIDE}); tpe needs none"
+    if method == "cma_es" and all(isinstance(range_, Choices) for range_ in search.space.values()):
+        yield "cma_es searches over numbers, and the space has choices alone; tpe takes both"
+    if search.warm_start and method not in LEARNING:
+        yield f"method {method} learns nothing from results, so it cannot start from earlier ones (warm_start); tpe can"
 
 
 def objective_notes(search: SearchSection, asked: Mapping[str, Any], goal: str) -> list[str]:
@@ -135,66 +90,47 @@ def objective_notes(search: SearchSection, asked: Mapping[str, Any], goal: str) 
     return notes if "pruning" in asked else [*notes, "no trial is pruned: pruning goes by one objective"]
 
 
-def _objectives(search: SearchSection, values: Mapping[str, Any]) -> Iterator[Flaw]:
-    further = [one.model_dump(mode="json", exclude_none=True) for one in search.objectives]
+def _objectives(search: SearchSection, values: Mapping[str, Any]) -> Iterator[str]:
+    further = [one.metric for one in search.objectives]
     if not further:
         if search.method == "nsga2":
             text = "nsga2 looks for the front of several objectives, and the search has the goal's metric alone"
-            yield Flaw(f"{text} (search.objectives)", {"method": "tpe"})
+            yield f"{text} (search.objectives): tpe looks for its best"
         return
     goal = parse_config(dict(values)).selection.metric
-    once = {one["metric"]: one for one in reversed(further) if one["metric"] != goal}
-    if len(once) < len(further):
-        text = f"`objectives` are further ones, each once: {goal!r} is the goal's, and the first already"
-        yield Flaw(text, {"objectives": list(reversed(once.values()))})
+    if len({*further, goal}) <= len(further):
+        yield f"`objectives` are further ones, each once: {goal!r} is the goal's, and the first already"
     if search.method == "cma_es":
-        yield Flaw("cma_es looks for the best of one objective, and the search has several", {"method": "tpe"})
+        yield "cma_es looks for the best of one objective, and the search has several; nsga2 looks for their front"
     if search.pruning.name != "none":
-        text = f"pruning {search.pruning.name} compares trials by one objective, and the search has several"
-        yield Flaw(text, {"pruning": {"name": "none"}})
+        yield f"pruning {search.pruning.name} compares trials by one objective, and the search has several: omit it"
     if search.stop_below_noise:
-        text = "stop_below_noise looks at the goal's metric alone, and the front may still grow"
-        yield Flaw(text, {"stop_below_noise": False})
+        yield "stop_below_noise looks at the goal's metric alone, and the front may still grow: omit it"
 
 
-def _constraints(search: SearchSection, values: Mapping[str, Any]) -> Iterator[Flaw]:
+def _constraints(search: SearchSection, values: Mapping[str, Any]) -> Iterator[str]:
     present = Domain(search.model_copy(update={"constraints": []}), values).present
     for text in search.constraints:
-        rest = {"constraints": [other for other in search.constraints if other != text]}
         try:
             constraint = Constraint(text)
         except ValueError as error:
-            yield Flaw(str(error), rest)
+            yield str(error)
             continue
         unknown = [key for key in constraint.keys if key not in search.space and not present.has(key)]
         for key in unknown:
-            meant = near(key, [*search.space, *present.keys()])
-            fixed = (
-                [other.replace(key, meant[0]) if other == text else other for other in search.constraints]
-                if meant
-                else 0
-            )
-            hint = f"; did you mean `{meant[0]}`?" if meant else ""
-            said = f"constraint {text!r}: `{key}` is neither searched nor a key of the configuration{hint}"
-            yield Flaw(said, {"constraints": fixed} if fixed else rest)
+            hint = did_you_mean(key, [*search.space, *present.keys()])
+            yield f"constraint {text!r}: `{key}` is neither searched nor a key of the configuration{hint}"
         if not unknown and not set(constraint.keys) & set(search.space):
-            yield Flaw(f"constraint {text!r} names no key that is searched, so it would allow all trials or none", rest)
+            yield f"constraint {text!r} names no key that is searched, so it would allow all trials or none"
 
 
-def _contradiction(search: SearchSection, values: Mapping[str, Any]) -> Iterator[Flaw]:
-    if not search.constraints:
-        return
-    alone = {text: search.model_copy(update={"constraints": [text]}) for text in search.constraints}
-    for text, one in alone.items():
-        if said := _empty(one, values):
-            rest = [other for other in search.constraints if other != text]
-            yield Flaw(f"constraint {text!r} leaves nothing to try: {said}", {"constraints": rest})
+def _contradiction(search: SearchSection, values: Mapping[str, Any]) -> Iterator[str]:
+    for text in search.constraints:
+        if said := _empty(search.model_copy(update={"constraints": [text]}), values):
+            yield f"constraint {text!r} leaves nothing to try: {said}"
             return
-    if said := _empty(search, values):
-        yield Flaw(
-            f"the constraints contradict each other: each can be met, and {said} meets all of {search.constraints}",
-            {"constraints": search.constraints[:-1]},
-        )
+    if search.constraints and (said := _empty(search, values)):
+        yield f"the constraints contradict each other: each can be met, and {said} meets all of {search.constraints}"
 
 
 def _empty(search: SearchSection, values: Mapping[str, Any]) -> str:
@@ -208,7 +144,7 @@ def _empty(search: SearchSection, values: Mapping[str, Any]) -> str:
     return "" if any(map(domain.meets, tried)) else f"none of {2**TRIED_BITS:,} points spread over the space"
 
 
-def _grid_size(search: SearchSection, values: Mapping[str, Any]) -> Iterator[Flaw]:
+def _grid_size(search: SearchSection, values: Mapping[str, Any]) -> Iterator[str]:
     if search.method != "grid":
         return
     count = math.prod(size_of(range_) or 1 for range_ in search.space.values())
@@ -221,12 +157,9 @@ def _grid_size(search: SearchSection, values: Mapping[str, Any]) -> Iterator[Fla
         return
     most = {key: size_of(range_) or 1 for key, range_ in search.space.items()}
     widest = ", ".join(f"`{key}` {most[key]:,}" for key in sorted(most, key=lambda key: -most[key])[:3])
-    ranges: dict[str, dict[str, Any] | None] = {key: _dumped(search, key, "points") for key in search.space}
-    yield Flaw(
-        f"the grid has {count:,} points ({widest}); at most {MAX_GRID:,} are tried one by one. A quasi-random search "
-        "leaves no part of the space out either, with as many trials as you can afford",
-        {"method": "quasi_random", "trials": SAMPLE_TRIALS},
-        ranges,
+    yield (
+        f"the grid has {count:,} points ({widest}); at most {MAX_GRID:,} are tried one by one. Method quasi_random "
+        "leaves no part of the space out either, with as many trials as you can afford"
     )
 
 
@@ -235,17 +168,13 @@ def grid_size(search: SearchSection, values: Mapping[str, Any]) -> int:
     return sum(1 for _ in Domain(search, values).points())
 
 
-def _guesses(search: SearchSection, values: Mapping[str, Any]) -> Iterator[Flaw]:
+def _guesses(search: SearchSection, values: Mapping[str, Any]) -> Iterator[str]:
     domain = Domain(search, values)
-    fixed, said = [], []
-    for guess in search.guesses:
-        text, better = guess_problem(guess, domain)
-        said += [text] if text else []
-        fixed += [better] if better else []
-    if said:
-        yield Flaw("; ".join(said), {"guesses": fixed})
+    problems = [text for guess in search.guesses if (text := guess_problem(guess, domain))]
+    yield from problems
+    if problems or not search.guesses:
         return
     first = len(start_points(search.model_copy(update={"trials": MAX_GRID}), domain))
-    if search.guesses and first > search.planned_trials:
+    if first > search.planned_trials:
         text = f"the present configuration and the guesses are {first} trials, and the search has {search.trials}"
-        yield Flaw(f"{text}: {json.dumps(search.guesses[-1])} would not be tried", {"trials": first})
+        yield f"{text}: {json.dumps(search.guesses[-1])} would not be tried"

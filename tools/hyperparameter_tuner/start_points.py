@@ -20,7 +20,7 @@ from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.records import runs_of
 from trainwright.tools.workspace.tables import Run, Study
 from trainwright.trainer.base.canonical import canonical_json
-from trainwright.trainer.base.errors import near
+from trainwright.trainer.base.errors import did_you_mean
 from trainwright.trainer.config import SearchSection
 from trainwright.trainer.run import RunDirectory, RunKind
 
@@ -77,28 +77,24 @@ def completed(guess: Mapping[str, Any], domain: Domain) -> dict[str, Any]:
     return domain.kept({**present, **guess})
 
 
-def guess_problem(guess: Mapping[str, Any], domain: Domain) -> tuple[str, dict[str, Any] | None]:
-    """Return what is wrong with a guess and, where that is known, the guess put right; ("", it) where nothing is."""
+def guess_problem(guess: Mapping[str, Any], domain: Domain) -> str:
+    """Return what is wrong with a guess; empty where nothing is."""
     shown = json.dumps(dict(guess))
     for key, value in guess.items():
         if key not in domain.space:
-            meant = near(key, domain.space)
-            hint = f"; did you mean `{meant[0]}`?" if meant else ""
-            fixed = {meant[0] if name == key else name: other for name, other in guess.items()} if meant else None
-            return f"guess {shown}: `{key}` is not searched{hint}", fixed
+            return f"guess {shown}: `{key}` is not searched{did_you_mean(key, domain.space)}"
         if not domain.takes(key, value):
             range_ = domain.space[key].model_dump(mode="json", exclude_none=True, exclude={"when"})
-            return f"guess {shown}: `{key}` = {value!r} is not {domain.where} {json.dumps(range_)}", None
+            return f"guess {shown}: `{key}` = {value!r} is not {domain.where} {json.dumps(range_)}"
     whole = completed(guess, domain)
     for key in guess:
         if key not in whole:
-            fixed = {name: value for name, value in guess.items() if name != key}
-            return f"guess {shown}: `{key}` is searched only when {json.dumps(domain.space[key].when)}", fixed or None
+            return f"guess {shown}: `{key}` is searched only when {json.dumps(domain.space[key].when)}"
     for key, value in whole.items():
         if not domain.takes(key, value):
-            return f"guess {shown} leaves `{key}` out, whose present value {value!r} is not {domain.where}", None
+            return f"guess {shown} leaves `{key}` out, whose present value {value!r} is not {domain.where}"
     broken = domain.broken(whole)
-    return (f"guess {shown} does not meet {broken[0]}", None) if broken else ("", dict(guess))
+    return f"guess {shown} does not meet {broken[0]}" if broken else ""
 
 
 # Runs that need not be trained again: of the same configuration, data, code and packages, and unchanged since.

@@ -74,14 +74,14 @@ def start_study(
             raise _no_search(evidence)
         if search is not None:  # its errors are reported before the phase is asked to permit it
             whole = _as_large_as_asked(whole, evidence, notes)
-            trials = checked_search(whole, wanted, project, given=True).trials  # a grid has no more than its points
+            trials = checked_search(whole, wanted, project).trials  # a grid has no more than its points
             whole = whole if whole.is_whole_grid else whole.model_copy(update={"trials": trials})
             config = config.model_copy(update={"search": whole})
         study = _existing(evidence, config, idempotency_key)
         if study is None or study.state == "stopped":
             permits.permit(evidence, RunKind.TRIAL)
             limits.require_room(session, workspace, row)
-            section = checked_search(whole, wanted, project, given=search is not None)
+            section = checked_search(whole, wanted, project)
             require_reported(evidence, config)
             choices = [{key: one} for key, range_ in section.space.items() for one in getattr(range_, "choices", [])]
             require_planned_code(evidence, choices, called="A search")

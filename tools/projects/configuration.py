@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Any
 
@@ -115,7 +114,7 @@ def configure(
     try:
         answer = _changed(workspace, project, asked, begin_release=begin_release)
     except ConfigurationError as error:
-        _complete(error, workspace, project, asked, begin_release=begin_release)
+        _complete(error, workspace, project, begin_release=begin_release)
         raise
     if words is None:
         return answer
@@ -188,34 +187,16 @@ def _changed(workspace: Workspace, project: str, asked: dict[str, Any], *, begin
         )
 
 
-def _complete(
-    error: ConfigurationError, workspace: Workspace, project: str, asked: dict[str, Any], *, begin_release: bool
-) -> None:
-    """Let the call that a refusal amends be one that is accepted: a finished project begins its next release by it.
-
-    A reason that names a value which the amended changes leave out would be kept as what they are for: it goes too.
-    """
+def _complete(error: ConfigurationError, workspace: Workspace, project: str, *, begin_release: bool) -> None:
+    """Let the call that a refusal amends be one that is accepted: a finished project begins its next release by it."""
     amend = error.details.get("amend")
     if amend is None:
         return
-    gone = _named_by(asked["changes"]) - _named_by(amend.get("changes", asked["changes"]))
-    notes = []
-    if any(re.search(rf"\b{re.escape(name)}\b", asked["reason"], re.IGNORECASE) for name in gone):
-        amend["reason"] = None
-        notes.append("without the reason, which names what is left out; give another")
     with workspace.session() as session:
         release = phase_status_of(Evidence(session, workspace, project)).release
     if release is not None and not begin_release:
         amend["begin_release"] = True
-        notes.append(f"begin_release=true, for {release} is finished, and stays")
-    error.remedy = f"{error.remedy.rstrip('.')}; {'; '.join(notes)}." if notes else error.remedy
-
-
-def _named_by(changes: dict[str, Any] | None) -> set[str]:
-    """Return the texts among the values of changes, and in their lists: names of metrics, losses, columns."""
-    values = [value for one in leaves(changes or {}).values() for value in (one if isinstance(one, list) else [one])]
-    names = [value.get("use") if isinstance(value, dict) else value for value in values]
-    return {name for name in names if isinstance(name, str) and name}
+        error.remedy = f"{error.remedy.rstrip('.')}; begin_release=true, for {release} is finished, and stays."
 
 
 def _told(changed: dict[str, list[Any]], new: dict[str, Any]) -> dict[str, list[Any]]:

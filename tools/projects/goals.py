@@ -53,26 +53,26 @@ def check_goal(goal: dict[str, Any]) -> None:
     metric: Any = goal.get("metric")
     is_number = isinstance(target, int | float) and not isinstance(target, bool) and math.isfinite(target)
     whole = set(goal) == {"metric", "direction", "target"} and isinstance(metric, str) and metric != ""
+    meant = nearest_goal(goal)
     if not (whole and is_number and goal["direction"] in {"minimize", "maximize"}):
-        raise ConfigurationError(
-            f"The goal {str(goal)[:200]} is not complete.",
-            remedy=f"Give goal={json.dumps(nearest_goal(goal) or EXAMPLE)}.",
-            details={"amend": {"goal": meant}} if (meant := nearest_goal(goal)) else {},
-        )
+        raise _no_goal(f"The goal {str(goal)[:200]} is not complete.", meant, f"Give goal={json.dumps(EXAMPLE)}.")
     if not METRIC.fullmatch(metric):
-        raise ConfigurationError(
+        raise _no_goal(
             f"goal.metric {metric[:80]!r} is not the name of a metric.",
-            remedy="Use 1 to 64 of A-Z, a-z, 0-9, '_', '.', '-' and '/'.",
+            None,
+            "Use 1 to 64 of A-Z, a-z, 0-9, '_', '.', '-' and '/'.",
         )
     reason = goal_problem(goal)
     if reason is not None:
-        meant = nearest_goal(goal)
-        is_known = meant is not None and goal_problem(meant) is None
-        raise ConfigurationError(
-            f"The goal cannot be meant: {reason}.",
-            remedy=f"Give goal={json.dumps(meant)}." if is_known else "Ask the user from which value on it is of use.",
-            details={"amend": {"goal": meant}} if is_known else {},
-        )
+        can_be = meant is not None and goal_problem(meant) is None
+        ask = "Ask the user from which value on it is of use."
+        raise _no_goal(f"The goal cannot be meant: {reason}.", meant if can_be else None, ask)
+
+
+def _no_goal(message: str, meant: dict[str, Any] | None, otherwise: str) -> ConfigurationError:
+    """Return the error with the goal that is meant, or else with what to do."""
+    remedy = f"Give goal={json.dumps(meant)}." if meant else otherwise
+    return ConfigurationError(message, remedy=remedy, details={"amend": {"goal": meant}} if meant else {})
 
 
 def other_than_said(intent: str, goal: dict[str, Any]) -> list[str]:

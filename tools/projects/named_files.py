@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,6 @@ from trainwright.trainer.user_code.entries import code_file, entry_file
 FOLDERS = ("images", "arrow")
 """Sources that read folders rather than files; chat reads either."""
 PATTERN = "*?["
-BRACES = re.compile(r"\{([^{}/]+,[^{}/]+)\}")
 MAKING_NAMES = {"globals", "setattr", "exec", "vars"}
 """Calls by which a module may define names that its text does not show."""
 VALUES = (ast.Constant, ast.List, ast.Tuple, ast.Dict, ast.Set, ast.JoinedStr)
@@ -110,25 +108,10 @@ def _check(key: str, value: str, config: TrainingConfig, code_root: Path) -> Non
 def _check_path(key: str, value: str, use: str, code_root: Path) -> None:
     if is_remote(value):
         scheme_of(value)
-    elif files := _in_braces(value, code_root):
-        raise ConfigurationError(
-            f"`{key}` = {value!r}: braces are no pattern here. It would stand for {', '.join(files)}.",
-            remedy="Files are named as a list, or by a pattern of `*`, `?` and `[…]`.",
-            details={"near": None if key[-1].isdigit() else files},
-        )
     elif not any(sign in value for sign in PATTERN) and not _is_to_be_pulled(code_root / value, code_root):
         place = code_root / value
         is_folder = (use in FOLDERS and not place.is_file()) or (use == "chat" and place.is_dir())
         (confine_folder if is_folder else confine)(value, code_root, key=key)
-
-
-def _in_braces(value: str, code_root: Path) -> list[str]:
-    """Return the files that a shell's braces would stand for; none where one is not there."""
-    found = None if (code_root / value).exists() else BRACES.search(value)
-    if found is None:
-        return []
-    files = [value[: found.start()] + one.strip() + value[found.end() :] for one in found[1].split(",")]
-    return files if all((code_root / one).is_file() for one in files) else []
 
 
 def _is_to_be_pulled(place: Path, code_root: Path) -> bool:

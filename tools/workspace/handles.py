@@ -15,7 +15,7 @@ from sqlalchemy import case, literal, select
 from sqlalchemy.orm import Session
 
 from trainwright.tools.workspace.tables import Project, Run, Study
-from trainwright.trainer.base.errors import ConflictError, NotFoundError, near
+from trainwright.trainer.base.errors import NotFoundError, near
 from trainwright.trainer.run import RunKind
 
 STUDY = "study"
@@ -27,8 +27,6 @@ LONG_ID = re.compile(
 """A long id as a word of its own; one within a path names a folder and is not replaced."""
 STAMP = re.compile(r"-\d{8}-")
 """What every long id has in it: most texts have none, and are told so much sooner."""
-LONGEST_ID = 80
-"""Characters that the tables keep of an id."""
 MAX_NEAR = 3
 ACTIVE_STATES = ("created", "starting", "running", "confirming")
 """States of a run or study that is under way."""
@@ -43,14 +41,13 @@ def run_named(
     """Return the long id of the run with this name.
 
     Args:
-        name: a long id or the beginning of one, `digits/baseline-2`, `baseline-2` within a project, a kind or a project
-            for its newest run, or "latest". None: the newest run that is in one of the states `prefer`, or else the
-            newest of all; one of a study only where there is no other.
+        name: a long id, `digits/baseline-2`, `baseline-2` within a project, a kind or a project for its newest run, or
+            "latest". None: the newest run that is in one of the states `prefer`, or else the newest of all; one of a
+            study only where there is no other.
         project: where to look up a name without a project.
 
     Raises:
         NotFoundError: there is no such run; the remedy names near ones.
-        ConflictError: several ids have this beginning.
     """
     return _named(session, Run, name, project, prefer)
 
@@ -114,8 +111,7 @@ def _named(session: Session, table: Table, name: str | None, project: str | None
     where = named_project or project
     if rest == LATEST:
         return _newest(session, table, where, ()) or _refuse(session, table, name, where)
-    found = _by_handle(session, table, where, rest) or _by_beginning(session, table, asked)
-    return found or _refuse(session, table, name, where)
+    return _by_handle(session, table, where, rest) or _refuse(session, table, name, where)
 
 
 def _newest(session: Session, table: Table, project: str | None, prefer: tuple[str, ...]) -> str | None:
@@ -150,20 +146,6 @@ def _counted(session: Session, table: Table, project: str | None) -> dict[str, s
         counts[owner, what] += 1
         found[f"{owner}/{what}-{counts[owner, what]}"] = name
     return found
-
-
-def _by_beginning(session: Session, table: Table, beginning: str) -> str | None:
-    """Return the only id with this beginning. Raises ConflictError."""
-    query = select(table.id).where(table.id.startswith(beginning, autoescape=True)).order_by(table.created_at.desc())
-    found = list(session.scalars(query.limit(MAX_NEAR + 1))) if 0 < len(beginning) <= LONGEST_ID else []
-    if len(found) > 1:
-        named = handles(session, found[:MAX_NEAR])
-        more = ", …" if len(found) > MAX_NEAR else ""
-        raise ConflictError(
-            f"Several {PLURALS[table]} begin with {beginning[:80]!r}: {', '.join(named)}{more}.",
-            remedy=f"Name one of them: {', '.join(named.values())}.",
-        )
-    return found[0] if found else None
 
 
 def _refuse(session: Session, table: Table, name: str | None, project: str | None) -> NoReturn:

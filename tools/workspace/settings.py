@@ -11,7 +11,7 @@ from filelock import FileLock
 from pydantic import Field, ValidationError, field_validator, model_validator
 
 from trainwright.trainer.base.canonical import digest_json
-from trainwright.trainer.base.errors import ConfigurationError, near
+from trainwright.trainer.base.errors import ConfigurationError, did_you_mean
 from trainwright.trainer.base.file_stamps import while_unchanged
 from trainwright.trainer.base.records import Closed, Strict
 from trainwright.trainer.config import load_yaml
@@ -351,5 +351,4 @@ def _told(problem: Any) -> str:
     if problem["type"] != "extra_forbidden":
         return f"`{key}` = {str(problem['input'])[:80]!r}: {problem['msg']}"
     section: Any = Settings.model_fields[parents[0]].annotation if parents else Settings
-    meant = near(last, getattr(section, "model_fields", Notify.model_fields))
-    return f"unknown key `{key}`" + (f"; did you mean `{meant[0]}`?" if meant else "")
+    return f"unknown key `{key}`{did_you_mean(last, getattr(section, 'model_fields', Notify.model_fields))}"

@@ -184,3 +184,9 @@ def near_matches(name: str, known: Iterable[str]) -> str:
     """Return ` Near: a, b.`, or nothing when no known name is like it."""
     found = near(name, known, most=3)
     return f" Near: {', '.join(found)}." if found else ""
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return "; did you mean `a`?", or nothing when no known name is like it."""
+    found = near(name, known)
+    return f"; did you mean `{found[0]}`?" if found else ""

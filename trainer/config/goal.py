@@ -8,7 +8,7 @@ from typing import Any
 
 from trainwright.trainer.base.errors import folded, near
 from trainwright.trainer.config.goal_words import spoken_goals
-from trainwright.trainer.config.key_aliases import OF_VALIDATION, our_name
+from trainwright.trainer.config.key_aliases import OF_VALIDATION, our_name, renamed
 from trainwright.trainer.config.plain_values import equal, shown
 from trainwright.trainer.config.value_coercion import from_text, number_in
 from trainwright.trainer.metrics.built_in import BUILT_IN
@@ -50,8 +50,8 @@ def corrected_goal(given: Any, config: Any = None) -> tuple[Any, list[str]]:
     known = MEASURED.get(str(goal.get("metric")))
     if "direction" not in goal and known is not None:
         goal["direction"] = known[0]
-    goal = {key: goal[key] for key in (*(k for k in KEYS if k in goal), *(k for k in goal if k not in KEYS))}
-    return goal, [] if equal(goal, _sorted(read)) else [f"goal {shown(given)} taken as {shown(goal)}"]
+    is_same = goal.keys() == read.keys() and all(equal(goal[key], read[key]) for key in goal)
+    return goal, [] if is_same else [f"goal {shown(given)} taken as {shown(goal)}"]
 
 
 def _own_metrics(config: Any) -> set[str]:
@@ -148,15 +148,6 @@ def _our_keys(given: dict[str, Any]) -> dict[str, Any]:
         (name, value), *_ = given.items()
         if corrected_metric(name) in MEASURED:
             return {"metric": name, "target": value}
-    goal: dict[str, Any] = {}
-    for key, value in given.items():
-        ours = next((ours for ours, theirs in KEYS.items() if folded(key) in {ours, *map(folded, theirs)}), key)
-        goal[key if ours in goal or (ours != key and ours in given) else ours] = value
+    goal = renamed(given, KEYS)
     metric = goal.get("metric")
-    if isinstance(metric, list) and len(metric) == 1:
-        goal["metric"] = metric[0]
-    return goal
-
-
-def _sorted(given: dict[str, Any]) -> dict[str, Any]:
-    return {key: given[key] for key in (*(k for k in KEYS if k in given), *(k for k in given if k not in KEYS))}
+    return {**goal, "metric": metric[0]} if isinstance(metric, list) and len(metric) == 1 else goal

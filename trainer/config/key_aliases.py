@@ -5,7 +5,7 @@ Left is ours, right is theirs. All are compared without case and separators (`fo
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any, get_args, get_origin
 
@@ -18,11 +18,8 @@ KEYS = {
     "optimizer": ("optim", "opt", "optimiser", "optimizer_config"),
     "optimizer.learning_rate": ("lr", "base_lr", "max_lr", "init_lr", "initial_lr", "learning_rate_init", "alpha_lr"),
     "optimizer.weight_decay": ("wd", "l2", "l2_penalty", "weight_decay_rate"),
-    "optimizer.momentum": ("sgd_momentum",),
-    "optimizer.betas": ("adam_betas",),
     "optimizer.eps": ("epsilon", "adam_epsilon"),
     "optimizer.groups": ("param_groups", "parameter_groups"),
-    "optimizer.layer_decay": ("layerwise_lr_decay", "layer_lr_decay", "llrd"),
     "loader": ("dataloader", "data_loader", "dataloaders"),
     "loader.batch_size": ("batch", "bs", "batchsize", "train_batch_size", "per_device_train_batch_size"),
     "loader.num_workers": ("workers", "n_workers", "num_worker", "dataloader_num_workers"),
@@ -48,7 +45,6 @@ KEYS = {
     "training.validate_every_n_epochs": ("check_val_every_n_epoch", "eval_every_n_epochs", "val_every_n_epochs"),
     "training.gradient_checkpointing": ("activation_checkpointing", "checkpoint_activations"),
     "early_stopping": ("earlystopping", "early_stop", "early_stopping_callback"),
-    "early_stopping.enabled": ("use_early_stopping",),
     "early_stopping.patience_epochs": ("patience", "early_stopping_patience", "early_stop_patience"),
     "early_stopping.min_delta": ("early_stopping_threshold", "early_stopping_min_delta"),
     "selection.metric": ("monitor", "metric_for_best_model", "best_metric", "monitor_metric"),
@@ -59,7 +55,6 @@ KEYS = {
     "checkpoints.save_best": ("save_best_only", "load_best_model_at_end", "keep_best"),
     "checkpoints.save_last": ("keep_last",),
     "logging.every_n_steps": ("log_every_n_steps", "logging_steps", "log_interval", "log_every"),
-    "logging.tensorboard": ("use_tensorboard",),
     "reproducibility.deterministic": ("use_deterministic_algorithms", "cudnn_deterministic"),
     "reproducibility.threads": ("num_threads", "cpu_threads"),
     "distributed.processes": ("world_size", "num_processes", "nproc_per_node", "num_gpus", "gpus", "n_gpus", "devices"),
@@ -86,7 +81,6 @@ KEYS = {
                           "hidden_layer_sizes", "layer_sizes", "units"),
     "model.args.dropout": ("dropout_rate", "dropout_prob", "drop_rate", "dropout_p"),
     "model.args.activation": ("activation_function", "act", "nonlinearity"),
-    "model.args.norm": ("normalization", "norm_layer"),
     "model.args.layers": ("n_layer", "num_layers", "n_layers", "num_hidden_layers"),
     "model.args.heads": ("n_head", "num_heads", "n_heads", "num_attention_heads"),
     "model.args.width": ("n_embd", "d_model", "embed_dim", "embedding_dim"),
@@ -101,24 +95,16 @@ KEYS = {
     "schedule": ("scheduler", "lr_scheduler", "lr_schedule", "learning_rate_schedule", "lr_scheduler_type"),
     "schedule.warmup_fraction": ("warmup_ratio", "pct_start"),
     "schedule.warmup_steps": ("num_warmup_steps", "warmup_iters", "n_warmup_steps"),
-    "schedule.factor": ("gamma_lr",),
     "schedule.patience_epochs": ("patience",),
-    "schedule.cycles": ("num_cycles",),
     "weight_averaging": ("averaging", "ema_config"),
     "weight_averaging.decay": ("ema_decay",),
-    "mixing": ("mixup_config",),
-    "mixing.alpha": ("mixup_alpha_value",),
     "adapter": ("lora", "peft", "lora_config"),
     "adapter.rank": ("r", "lora_r", "lora_rank"),
     "adapter.alpha": ("lora_alpha",),
     "adapter.dropout": ("lora_dropout",),
     "adapter.targets": ("target_modules", "lora_target_modules"),
     "adapter.train_also": ("modules_to_save",),
-    "adapter.use_dora": ("dora",),
-    "adapter.use_rslora": ("rslora",),
-    "adapter.feedforward": ("feedforward_modules",),
     "adapter.tokens": ("num_virtual_tokens",),
-    "adapter.projection": ("prefix_projection",),
     "freezing.patterns": ("freeze", "frozen", "freeze_layers", "frozen_layers"),
     "deployment": ("export",),
     "deployment.formats": ("export_formats", "format"),
@@ -129,12 +115,6 @@ KEYS = {
     "search.space": ("search_space", "param_space", "parameters", "params", "hyperparameters", "param_distributions"),
     "search.pruning": ("pruner",),
     "search.guesses": ("points_to_evaluate", "initial_points", "enqueue", "enqueued", "queue", "start_points"),
-    "search.constraints": ("constraint", "restrictions"),
-    "search.warm_start": ("warmstart", "transfer", "from_studies"),
-    "search.present_first": ("baseline_first", "start_with_present", "include_baseline"),
-    "search.stop_after.wall_clock_hours": ("max_hours", "time_budget_hours"),
-    "search.stop_after.money": ("cost", "max_cost"),
-    "search.stop_below_noise": ("terminator",),
     "search.confirmation_repeats": ("repeats", "confirmation_seeds", "n_repeats", "num_seeds"),
 }  # fmt: skip
 """Our dotted key to its aliases: at the top, or in the section itself."""
@@ -144,8 +124,6 @@ NAMES = {
     "adam": ("torch.optim.Adam", "optim.Adam"),
     "sgd": ("torch.optim.SGD", "optim.SGD", "sgd_momentum", "momentum_sgd"),
     "adam8bit": ("adamw_8bit", "adamw_bnb_8bit", "adam_8bit", "paged_adamw_8bit"),
-    "schedule_free_adamw": ("adamw_schedule_free", "schedulefree_adamw"),
-    "schedule_free_sgd": ("sgd_schedule_free",),
     "constant": ("none", "constant_lr", "constant_with_warmup", "fixed", "flat", "off"),
     "cosine": ("CosineAnnealingLR", "cosine_annealing", "cosine_decay", "cosine_with_warmup", "cosine_schedule"),
     "linear": ("linear_decay", "linear_with_warmup", "linear_schedule"),
@@ -169,33 +147,21 @@ NAMES = {
     "balanced_accuracy": ("bal_acc", "balanced_acc"),
     "f1": ("f1_score", "f1score", "macro_f1", "f1_macro"),
     "auc": ("auroc", "roc_auc", "roc_auc_score", "rocauc"),
-    "f1_micro": ("micro_f1",),
-    "f1_weighted": ("weighted_f1",),
-    "precision_macro": ("macro_precision",),
-    "recall_macro": ("macro_recall",),
-    "f1_binary": ("binary_f1",),
     "f2_binary": ("f2", "f2_score"),
-    "f05_binary": ("f0.5", "f0.5_score"),
     "precision_binary": ("binary_precision", "positive_predictive_value", "ppv"),
     "recall_binary": ("binary_recall", "sensitivity", "true_positive_rate", "tpr"),
     "specificity": ("true_negative_rate", "tnr"),
     "average_precision": ("pr_auc", "auprc", "auc_pr", "average_precision_score"),
-    "brier": ("brier_score", "brier_score_loss"),
     "calibration_error": ("ece", "expected_calibration_error"),
-    "top_3_accuracy": ("top_3", "acc_top3"),
-    "top_5_accuracy": ("top_5", "acc_top5"),
     "mrr": ("mean_reciprocal_rank", "reciprocal_rank"),
     "ndcg_at_10": ("ndcg@10", "ndcg_10"),
     "cohen_kappa": ("kappa", "cohens_kappa", "cohen_kappa_score"),
     "quadratic_kappa": ("qwk", "quadratic_weighted_kappa"),
     "mean_iou": ("miou",),
     "foreground_iou": ("iou", "jaccard", "jaccard_index"),
-    "dice_per_image": ("mean_dice_per_image",),
     "entity_f1": ("seqeval", "ner_f1", "span_level_f1", "seqeval_f1"),
     "exact_match": ("em", "squad_em"),
     "span_f1": ("squad_f1", "qa_f1", "squad"),
-    "rouge_1": ("rouge1",),
-    "rouge_2": ("rouge2",),
     "rouge_l": ("rougel", "rouge"),
     "bleu": ("sacrebleu", "bleu_4", "bleu4"),
     "wer": ("word_error_rate",),
@@ -210,16 +176,12 @@ NAMES = {
     "median_absolute_error": ("medae",),
     "psnr": ("peak_signal_to_noise_ratio", "peak_signal_noise_ratio"),
     "ssim": ("structural_similarity", "structural_similarity_index_measure"),
-    "explained_variance": ("explained_variance_score",),
-    "pearson": ("pearsonr", "pearson_correlation"),
-    "spearman": ("spearmanr", "spearman_correlation", "rank_correlation"),
     "concordance": ("concordance_index", "c_index"),
     "perplexity": ("ppl",),
     "bits_per_byte": ("bpb",),
     "dlinear": ("ltsf_linear", "d_linear"),
     "mlp": ("multilayer_perceptron", "feedforward", "dense", "fully_connected"),
     "ft_transformer": ("fttransformer", "feature_tokenizer_transformer", "tab_transformer", "tabular_transformer"),
-    "tabular_resnet": ("resnet_tabular", "tab_resnet"),
     "cnn": ("convnet", "conv_net", "convolutional"),
     "transformers": ("huggingface", "hf", "hf_transformers"),
     "breast_cancer": ("load_breast_cancer", "breastcancer"),
@@ -248,15 +210,16 @@ NAMES = {
     "nsga2": ("nsga", "nsga_ii", "nsgaii", "nsgaii_sampler", "nsga_ii_sampler"),
     "tpe": ("bayesian", "bayes", "optuna", "tpe_sampler"),
     "hyperband": ("asha", "hyperband_pruner"),
-    "median": ("median_pruner", "median_stopping"),
     "successive_halving": ("sha", "successive_halving_pruner"),
     "categorical": ("choice", "choices", "enum", "grid", "values"),
     "float": ("uniform", "double", "real", "continuous", "float_uniform"),
     "int": ("integer", "int_uniform", "discrete_uniform"),
     "ddp": ("distributed_data_parallel", "torch_ddp"),
     "fsdp2": ("fsdp", "fully_sharded"),
-    "baseline": ("base", "default"),
-    "safetensors": ("safetensor",),
+    "baseline": ("base", "default", "train", "training", "baseline_run", "full"),
+    "final": ("final_run", "production_run", "finalize"),
+    "smoke": ("smoke_test", "test", "dry_run", "quick"),
+    "probe": ("profile", "lr_find", "lr_finder", "benchmark"),
 }  # fmt: skip
 """Our name (of a built-in part, a form, or one of a key's fixed values) to its aliases."""
 
@@ -279,18 +242,13 @@ OF_VALIDATION = ("val_", "valid_", "validation_", "eval_", "val/", "validation/"
 """Prefixes of a metric that is measured on validation, as all of ours are."""
 
 
-@cache
-def _by_other_name() -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
-    for key, others in KEYS.items():
-        for other in others:
-            found.setdefault(folded(other), []).append(key)
+def renamed(given: Mapping[str, Any], names: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+    """Return a section under our keys, by a table of these to their aliases; of two for one key the first holds."""
+    found: dict[str, Any] = {}
+    for key, value in given.items():
+        ours = next((ours for ours, theirs in names.items() if folded(key) in {ours, *map(folded, theirs)}), key)
+        found[ours if ours not in found and (ours == key or ours not in given) else key] = value
     return found
-
-
-def called_elsewhere(name: str) -> list[str]:
-    """Return our dotted keys that other libraries call `name`."""
-    return _by_other_name().get(folded(name), [])
 
 
 def our_name(given: str, known: Iterable[str]) -> str | None:
@@ -302,27 +260,24 @@ def our_name(given: str, known: Iterable[str]) -> str | None:
 
 
 def known_elsewhere(name: str) -> list[str]:
-    """Return the dotted keys that an unknown key's last part may mean: by that very name, or by another of theirs."""
-    return list(dict.fromkeys([*_by_last_part().get(folded(name), ()), *called_elsewhere(name)]))
+    """Return the dotted keys that a word may mean: by their own last part, or by another library's name for them."""
+    return list(_by_name().get(folded(name), ()))
+
+
+@cache
+def _by_name() -> dict[str, dict[str, None]]:
+    found: dict[str, dict[str, None]] = {}
+    for key in schema_keys():
+        found.setdefault(folded(key.rpartition(".")[2]), {})[key] = None
+    for key, others in KEYS.items():
+        for other in others:
+            found.setdefault(folded(other), {})[key] = None
+    return found
 
 
 def may_be_meant(key: str, path: Sequence[str]) -> bool:
     """Whether a word in the section at `path` may mean a key; one of a search is too special for another section."""
     return not key.startswith("search.") or not path or path[0] == "search"
-
-
-@cache
-def _by_last_part() -> dict[str, list[str]]:
-    """Return the dotted keys of the schema by their last part, folded."""
-    found: dict[str, list[str]] = {}
-    for key in schema_keys():
-        found.setdefault(folded(key.rpartition(".")[2]), []).append(key)
-    return found
-
-
-def is_section(key: str) -> bool:
-    """Return whether there are keys below this one."""
-    return any(other.startswith(f"{key}.") for other in schema_keys())
 
 
 @cache

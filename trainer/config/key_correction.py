@@ -12,8 +12,10 @@ from typing import Any, Literal
 
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.config.goal import corrected_metric
-from trainwright.trainer.config.key_aliases import is_section, our_name
+from trainwright.trainer.config.key_aliases import our_name
+from trainwright.trainer.config.key_places import expanded_section, place_of
 from trainwright.trainer.config.plain_values import (
+    Path,
     copied,
     equal,
     flatten,
@@ -24,7 +26,7 @@ from trainwright.trainer.config.plain_values import (
     split_key,
 )
 from trainwright.trainer.config.schema_index import Layout
-from trainwright.trainer.config.shorthand import Path, expanded_range, expanded_section, place_of, ranges_by_key
+from trainwright.trainer.config.search_ranges import expanded_range, ranges_by_key
 from trainwright.trainer.config.value_coercion import coerced, fits, from_text
 
 ROUNDS = 4
@@ -67,11 +69,14 @@ class Reading:
         if not parts:
             self._value(path, given, said)
         elif path == SPACE:
-            self._range(parts, given)
+            self._range(".".join(parts), given)
         else:
             value = given if len(parts) == 1 else {parts[1]: given}
             place, meant = place_of(self.layout, path, parts[0], value)
-            if meant is not value:
+            if path == SPACE[:1] and place[:1] != path and isinstance(given, dict | list):  # a range beside the space
+                self.correction.leaves.setdefault(SPACE, {})
+                self._range(".".join(parts), given)
+            elif meant is not value:
                 self._note(said, given, ".".join(place), meant)
                 self._value(place, meant, ".".join(place))
             elif place == (*path, parts[0]) and self.layout.is_unknown(list(place)):
@@ -79,100 +84,54 @@ class Reading:
             else:
                 self.read(parts[1:], given, place, said)
 
-    def _value(self, path: Path, given: Any, said: str) -> None:
-        layout, where = self.layout, list(path)
-        if path == () and isinstance(given, dict):
-            self.section(path, given, said)
-            return
-        if given is None or path == SPACE:
-            self._whole(path, given, said)
-            return
-        is_part = bool(layout.models_at(where)) or layout.is_mapping(where) or path[-1] == "args"
-        names = layout.names_at(where)
-        value = from_text(given) if isinstance(given, str) and is_part else given
-        if isinstance(value, str) and names:
-            self._keep(path, value if ":" in value else our_name(value, names) or value, said, given)
-        elif self._is_list(where) or (isinstance(value, list) and not is_part):
-            self._keep(path, self._list(path, value), said, given)
-        elif not is_part:
-            self._keep(path, self._leaf(path, value), said, given)
-        elif isinstance(value, dict):
-            self.section(path, value, said)
-        else:
-            section = expanded_section(layout, where, value)
-            if section is value:
-                self._keep(path, value, said, given)
-            elif section is None or not section:
-                self._keep(path, section, said, given)
-            else:
-                self._note(said, given, ".".join(path), section)
-                self.section(path, section, ".".join(path))
-
-    def _whole(self, path: Path, given: Any, said: str) -> None:
-        """Read a space, or null."""
-        if given is None:
-            self._keep(path, None, said, given)
-            return
-        value = ranges_by_key(from_text(given) if isinstance(given, str) else given)
-        if isinstance(value, dict):
-            self.section(path, value, said)
-        else:
-            self._keep(path, value, said, given)
-
     def section(self, path: Path, values: dict[str, Any], said: str) -> None:
         """Read the keys of a section."""
+        layout, where = self.layout, list(path)
         if path == SPACE:
             self.correction.leaves[SPACE] = {}  # a space is one value
-        if path == SPACE[:1]:
-            values = self._with_space(values)
-        is_free = path != () and (not self.layout.known_keys(list(path)) or self.layout.is_mapping(list(path)))
-        if not values and self.layout.value_at(list(path)) is None:
+        is_free = path != () and (not layout.known_keys(where) or layout.is_mapping(where))
+        if not values and layout.value_at(where) is None:
             self._keep(path, {}, said, {})
         for key, value in values.items():
             parts = (key,) if is_free else split_key(key)
             self.read(parts, value, path, f"{said}.{key}" if said else key)
 
-    def _range(self, parts: Path, given: Any) -> None:
+    def _value(self, path: Path, given: Any, said: str) -> None:
+        layout, where = self.layout, list(path)
+        is_section = bool(layout.models_at(where)) or layout.is_mapping(where) or path[-1] == "args"
+        value = from_text(given) if isinstance(given, str) and is_section else given
+        value = ranges_by_key(value) if path == SPACE else value
+        if given is None:
+            self._keep(path, None, said, given)
+        elif isinstance(value, str) and layout.names_at(where):
+            self._keep(path, self._name(path, value), said, given)
+        elif self._is_list(where) or (isinstance(value, list) and not is_section):
+            self._keep(path, self._list(path, value), said, given)
+        elif not is_section:
+            self._keep(path, self._leaf(path, value), said, given)
+        elif isinstance(value, dict):
+            self.section(path, value, said)
+        else:
+            meant = value if path == SPACE else expanded_section(layout, where, value)
+            if meant is value or not meant:
+                self._keep(path, meant, said, given)
+            else:
+                self._note(said, given, ".".join(path), meant)
+                self.section(path, meant, ".".join(path))
+
+    def _range(self, key: str, given: Any) -> None:
         """Keep a range under the full name of its key, in our form."""
-        ends = {"type", "low", "high", "log", "choices"}
-        key, end = ".".join(parts), None
-        if len(parts) > 1 and parts[-1] in ends:
-            key, end = ".".join(parts[:-1]), parts[-1]
-        place = self._searched(key, given)
+        place: Path = ()
+        for part in split_key(key):
+            place, _ = place_of(self.layout, place, part, None)
+        choices = given.get("choices", given.get("values")) if isinstance(given, dict) else given
+        known = [] if self.layout.is_unknown(list(place)) else self.layout.known_keys(list(place))
+        if isinstance(choices, list) and all(isinstance(one, str) for one in choices) and {"name", "use"} & set(known):
+            place = (*place, "name" if "name" in known else "use")
         names = self.layout.names_at(list(place))
         rule = Literal[tuple(names)] if names else self.layout.rule_at(list(place))
-        if end is not None:
-            before = self.layout.value_at([*SPACE, ".".join(place)])
-            given = {**(before if isinstance(before, dict) else {}), end: given}
-        name = ".".join(place)
-        said_key = f"{'.'.join(SPACE)}.{key}"
-        self._keep((*SPACE, name), given if given is None else expanded_range(given, rule), said_key, given)
-
-    def _searched(self, key: str, given: Any) -> Path:
-        """Return the place of a key that is searched over; of a section, where names are given, that of its name."""
-        path: Path = ()
-        for part in split_key(key):
-            path, _ = place_of(self.layout, path, part, None)
-        choices = given.get("choices", given.get("values")) if isinstance(given, dict) else given
-        are_names = isinstance(choices, list) and all(isinstance(one, str) for one in choices)
-        known = self.layout.known_keys(list(path)) if are_names and is_section(".".join(path)) else []
-        name = next((name for name in ("name", "use") if name in known), None)
-        return (*path, name) if name is not None else path
-
-    def _with_space(self, values: dict[str, Any]) -> dict[str, Any]:
-        """Move ranges that were written beside the space into it."""
-        known = self.layout.known_keys(list(SPACE[:1]))
-        beside = {
-            key: value
-            for key, value in values.items()
-            if isinstance(value, dict | list)
-            and (place := place_of(self.layout, SPACE[:1], key, value)[0]) != SPACE[:1]
-            and place[-1] not in known
-        }
-        if not beside or isinstance(values.get("space"), list | str):
-            return values
-        rest = {key: value for key, value in values.items() if key not in beside}
-        return {**rest, "space": {**rest.get("space", {}), **beside}}
+        meant = given if given is None else expanded_range(given, rule)
+        self._keep((*SPACE, ".".join(place)), meant, f"{'.'.join(SPACE)}.{key}", given)
 
     def _is_list(self, where: list[str]) -> bool:
         rule = self.layout.rule_at(where)
@@ -190,7 +149,7 @@ class Reading:
         """Return an item of a list as it is meant: a name or a section."""
         names = self.layout.names_at(list(path))
         if isinstance(given, str) and names:
-            return given if ":" in given else self._named(path, given, names)
+            return self._name(path, given)
         if not isinstance(given, dict) or not self.layout.models_at(list(path)):
             return given
         inner = Reading(self.layout)
@@ -199,10 +158,14 @@ class Reading:
         for place, value in inner.correction.leaves.items():
             put(item, place[len(path) :] if place[: len(path)] == path else place, value)
         is_bare = item.keys() == {"use"} and isinstance(item["use"], str) and names
-        return self._named(path, item["use"], names) if is_bare else item
+        return self._name(path, item["use"]) if is_bare else item
 
-    def _named(self, path: Path, given: str, names: list[str]) -> str:
-        return corrected_metric(given) if "metrics" in path else our_name(given, names) or given
+    def _name(self, path: Path, given: str) -> str:
+        if ":" in given:
+            return given
+        return (
+            corrected_metric(given) if "metrics" in path else our_name(given, self.layout.names_at(list(path))) or given
+        )
 
     def _leaf(self, path: Path, given: Any) -> Any:
         rule = self.layout.rule_at(list(path))

@@ -20,6 +20,8 @@ MAX_EXPLAINED = 100
 """Explaining compares broken keys with each other: a flood of them would keep the server busy for minutes."""
 DECIDES = ("data", "args", "target")
 """Key without which something else is learned: no remedy leaves its value out."""
+SPACE_KEY = f"{'.'.join(SPACE)}."
+"""What the dotted key of a range begins with; the searched key after it is one part of a path."""
 MAX_ROUNDS = 6
 """A fixed key may uncover the next broken one."""
 
@@ -149,13 +151,10 @@ def _fixed(correction: Correction, base: dict[str, Any]) -> dict[Path, Any] | No
         problems = _problems(leaves, base)
         if not problems:
             return leaves
-        before, fixed = dict(leaves), set[str]()
+        before = dict(leaves)
         for problem in problems:
-            way = _way(problem, leaves)
-            if not fixed & way.keys():
-                fixed |= way.keys()
-                for key, value in way.items():
-                    _fix(leaves, base, split_key(key), value)
+            for key, value in _way(problem, leaves).items():
+                _fix(leaves, base, key, value)
         if leaves == before:
             return None
         leaves = correct_changes(dotted(leaves), base).leaves
@@ -164,44 +163,27 @@ def _fixed(correction: Correction, base: dict[str, Any]) -> dict[Path, Any] | No
 
 def _way(problem: Problem, leaves: dict[Path, Any]) -> dict[str, Any]:
     """Return the changes that fix a problem: if possible, the first that keep the requested ones."""
+    asked = [".".join(path) for path in leaves]
     ways = [problem.changes, *problem.others]
-    untouched = (way for way in ways if way and not any(_touches(leaves, split_key(key)) for key in way))
+    untouched = (way for way in ways if way and not any(_overlap(key, one) for key in way for one in asked))
     return next(untouched, problem.changes)
 
 
-def _touches(leaves: dict[Path, Any], path: Path) -> bool:
-    path = (*SPACE, ".".join(path[2:])) if path[:2] == SPACE else path
-    return any(one[: len(path)] == path or path[: len(one)] == one for one in leaves)
+def _overlap(one: str, other: str) -> bool:
+    return f"{one}.".startswith(f"{other}.") or f"{other}.".startswith(f"{one}.")
 
 
-def _fix(leaves: dict[Path, Any], base: dict[str, Any], path: Path, value: Any) -> None:
-    """Apply one change to the requested ones; within a list or a range, replace all of it."""
-    if path[:2] == SPACE:
-        path = (*SPACE, ".".join(path[2:]))
-    whole = next((path[:place] for place, part in enumerate(path) if part.isdigit()), path)
-    if whole != path:
-        old = leaves.get(whole, Layout(base).value_at(list(whole)))
-        leaves[whole] = _changed(copied(old), path[len(whole) :], value)
-        return
-    asked = [one for one in leaves if one[: len(path)] == path]
-    for one in asked:
-        leaves.pop(one)
-    if value is not None or (not asked and Layout(base).value_at(list(path)) is not None):
-        leaves[path] = value
-
-
-def _changed(old: Any, path: Path, value: Any) -> Any:
-    """Return a list or section with the value at a path replaced, or taken out where it is None."""
-    part, rest = path[0], path[1:]
-    key: Any = int(part) if isinstance(old, list) and part.isdigit() else part
-    has = (isinstance(old, list) and key < len(old)) or isinstance(old, dict)
-    if not has:
-        return {"use": old, part: value} if isinstance(old, str) and not rest else value
-    if rest:
-        inner = old[key] if isinstance(old, list) else old.get(key, {})
-        old[key] = _changed(inner, rest, value)
-    elif value is None:
-        old.pop(key) if isinstance(old, list) else old.pop(key, None)
-    else:
-        old[key] = value
-    return old
+def _fix(leaves: dict[Path, Any], base: dict[str, Any], key: str, value: Any) -> None:
+    """Apply one change to the requested ones; what stands in a list is left to the caller."""
+    name = key.removeprefix(SPACE_KEY)
+    path = (*SPACE, name) if name != key else split_key(key)
+    range_ = next((one for one in leaves if one[:2] == SPACE != one and name.startswith(f"{one[-1]}.")), None)
+    if range_ is not None:
+        leaves[range_] = copied(leaves[range_])
+        put(leaves[range_], (name.removeprefix(f"{range_[-1]}."),), value)
+    elif not any(part.isdigit() for part in path):
+        asked = [one for one in leaves if one[: len(path)] == path]
+        for one in asked:
+            leaves.pop(one)
+        if value is not None or (not asked and Layout(base).value_at(list(path)) is not None):
+            leaves[path] = value

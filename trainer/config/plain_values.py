@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import lru_cache
 from itertools import islice
 from typing import Any
@@ -103,42 +103,22 @@ def left_over(base: dict[str, Any], new: dict[str, Any], given: dict[Path, Any])
     Args:
         given: this call's explicit changes: they are refused rather than left out.
     """
-    layout = Layout(new)
-    for section, default in DEFAULT_FORMS.items():
+    for section in (*DEFAULT_FORMS, *PARTS):
         old, now = base.get(section), new.get(section)
-        if isinstance(old, dict) and isinstance(now, dict):
-            before, name = (
-                _form(old, default, ()),
-                _form(now, default, [path[1:] for path in given if path[0] == section]),
-            )
-            form = layout.forms([section]).get(name)
-            if form is not None and before != name:
-                known = set(form.model_fields) - ({"name"} if name == OWN else set())
-                yield from _not_taken(old, (section,), known, name, given)
-    for section in PARTS:
-        old, now = base.get(section), new.get(section)
-        if isinstance(old, dict) and isinstance(now, dict) and old.get("use") != now.get("use"):
-            args, use = old.get("args"), now.get("use")
-            if isinstance(args, dict) and not any(path[:2] == (section, "args") for path in given):
+        if not isinstance(old, dict) or not isinstance(now, dict):
+            continue
+        use, args = now.get("use"), old.get("args")
+        if section in PARTS:
+            if use != old.get("use") and isinstance(args, dict) and (section, "args") not in given:
                 yield (section, "args"), f"{section}.args {shown(args)} of before left out: {use} has its own"
-            elif isinstance(args, dict):
-                yield from _not_taken(args, (section, "args"), set(), str(use), given)
-
-
-def _form(values: dict[str, Any], default: str, given: Iterable[Path]) -> str:
-    """Return the form that a section has; one that is named anew is no longer user code."""
-    named = {path[0] for path in given if path}
-    is_own = values.get("use") is not None and not ("name" in named and "use" not in named)
-    return OWN if is_own else str(values.get("name", default))
-
-
-def _not_taken(
-    old: dict[str, Any], path: Path, known: set[str], form: str, given: dict[Path, Any]
-) -> Iterator[tuple[Path, str]]:
-    for key, value in old.items():
-        place = (*path, key)
-        if key not in known and not any(one[: len(place)] == place for one in given):
-            yield place, f"{'.'.join(place)} {shown(value)} of before left out: {form} does not take it"
+            continue
+        asked = {path[1] for path in given if path[0] == section and len(path) > 1}
+        is_own = use is not None and ("use" in asked or "name" not in asked)
+        form = OWN if is_own else str(now.get("name", DEFAULT_FORMS[section]))
+        model = Layout(new).forms([section]).get(form)
+        taken = old.keys() if model is None else model.model_fields.keys() - ({"name"} if is_own else set())
+        for key in (key for key in old if key not in taken and key not in asked):
+            yield (section, key), f"{section}.{key} {shown(old[key])} of before left out: {form} does not take it"
 
 
 def shown(value: Any) -> str:

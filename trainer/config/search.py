@@ -14,6 +14,8 @@ When = Annotated[dict[str, Any], Field(min_length=1, max_length=20)] | None
 """Another searched key to the value, or the values, under which the range is searched; every key of it must hold."""
 Constraint = Annotated[str, Field(min_length=3, max_length=200)]
 Points = Annotated[int, Field(ge=2, le=10_000)] | None
+EXAMPLE_SPACE = {"optimizer.learning_rate": {"type": "float", "low": 1e-4, "high": 1e-2, "log": True}}
+"""Of a remedy, where none was given."""
 
 
 class FloatRange(Section):

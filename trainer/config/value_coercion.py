@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from collections.abc import Iterator
 from functools import cache
 from typing import Annotated, Any, Literal, get_args, get_origin
@@ -17,13 +16,12 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from trainwright.trainer.config.key_aliases import our_name
 
-NUMBER = re.compile(r"[-+]?(\d+(_\d+)*(\.\d*)?|\.\d+)([eE][-+]?\d+)?")
-MAX_DIGITS = 300
-"""Of a number in a text."""
 FLAGS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 NOTHING = {"none", "null", "nil", "~", ""}
+MAX_DIGITS = 300
+"""Of a number in a text."""
 MAX_CHARACTERS = 100_000
-"""Of a text that is read as JSON."""
+"""Of a text that is read as JSON, or as a list."""
 
 
 def coerced(rule: Any, given: Any) -> Any:
@@ -32,11 +30,13 @@ def coerced(rule: Any, given: Any) -> Any:
     Args:
         rule: a type with its rules, as pydantic takes it.
     """
-    if fits(rule, given):
+    if given is None or fits(rule, given):
         return given
-    for candidate in _candidates(rule, given):
-        if fits(rule, candidate):
-            return candidate
+    for reading in _readings(rule, given):
+        try:
+            return _as_plain(rule, reading)
+        except (ValidationError, ValueError, TypeError):
+            continue
     return given
 
 
@@ -53,7 +53,8 @@ def fixed_values(rule: Any) -> list[str]:
     """Return the texts among which a key of fixed values chooses."""
     if get_origin(rule) is Literal:
         return [value for value in get_args(rule) if isinstance(value, str)]
-    return [] if _is_section(rule) else [value for part in _parts(rule) for value in fixed_values(part)]
+    parts = get_args(rule)[:1] if get_origin(rule) is Annotated else get_args(rule)
+    return [] if _is_section(rule) else [value for part in parts for value in fixed_values(part)]
 
 
 def from_text(text: str) -> Any:
@@ -68,118 +69,61 @@ def from_text(text: str) -> Any:
 
 def number_in(text: str) -> int | float | None:
     """Return the number that a text is, an integer where it is whole: `1e-3`, `10`, `20%`."""
-    bare = text.strip()
-    share = bare.endswith("%")
-    bare = bare.removesuffix("%").strip()
-    if len(bare) > MAX_DIGITS or not NUMBER.fullmatch(bare):
+    bare = text.strip().removesuffix("%").strip()
+    try:
+        value = float(bare if len(bare) <= MAX_DIGITS else "")
+    except ValueError:
         return None
-    value: int | float = float(bare.replace("_", ""))
-    if not share and re.fullmatch(r"[-+]?\d+(_\d+)*", bare):
-        value = int(bare)
     if not math.isfinite(value):  # `1e400`, beyond every float
         return None
-    return round(value / 100, 12) if share else value
+    if text.strip().endswith("%"):
+        return round(value / 100, 12)
+    return int(bare) if bare.lstrip("+-").replace("_", "").isdecimal() else value
 
 
-def _candidates(rule: Any, given: Any) -> Iterator[Any]:
-    """Yield other readings of a value, the plainest first."""
+def _readings(rule: Any, given: Any) -> Iterator[Any]:
+    """Yield other readings of a value, the plainest first; pydantic reads numbers and flags in texts by itself."""
     if isinstance(given, str):
-        yield from _readings_of_text(rule, given) if len(given) <= MAX_CHARACTERS else ()
-    elif isinstance(given, bool):
-        pass
-    elif isinstance(given, int | float):
-        yield from _readings_of_number(rule, given)
+        yield from _readings_of_text(rule, given)
     elif isinstance(given, list):
-        item = next((get_args(part)[0] for part in _members(rule) if get_origin(part) is list), None)
-        items = _tuple_rules(rule, len(given))
-        if item is not None:
-            yield [coerced(item, one) for one in given]
-        if items:
-            yield [coerced(one, value) for one, value in zip(items, given, strict=True)]
-        if len(given) == 1:
-            yield coerced(rule, given[0]) if not isinstance(given[0], list) else given[0]
-        return
-    if not isinstance(given, dict | list | bool):
-        yield from ([one] for one in (given, *_in_list(rule, given)))
+        if not any(isinstance(one, bool) for one in given):
+            yield [_name(rule, one) for one in given]
+        if len(given) == 1 and not isinstance(given[0], list):
+            yield from _readings(rule, given[0])
+    elif isinstance(given, int | float) and not isinstance(given, bool):
+        yield from (given, _name(rule, str(given)), [given])
 
 
 def _readings_of_text(rule: Any, given: str) -> Iterator[Any]:
     text = given.strip()
+    yield _name(rule, text)
     yield text
-    named = our_name(text, fixed_values(rule))
-    if named is not None:
-        yield named
-    number = number_in(text)
-    if number is not None:
+    if (number := number_in(text)) is not None:
         yield number
-        yield from _readings_of_number(rule, number)
-    if text.lower() in FLAGS:
-        yield FLAGS[text.lower()]
     if text.lower() in NOTHING:
         yield None
-    parsed = from_text(text)
-    if parsed is not given:
+    if (parsed := from_text(text)) is not text:
         yield parsed
-        if isinstance(parsed, list):
-            yield from _candidates(rule, parsed)
-    parts = [part.strip() for part in text.strip("[]()").split(",")]
-    if len(parts) > 1:
-        yield from _candidates(rule, parts)
+    parts = [_name(rule, part.strip()) for part in text[:MAX_CHARACTERS].strip("[]()").split(",")]
+    yield parts if len(text) <= MAX_CHARACTERS and len(parts) > 1 else [_name(rule, given)]
 
 
-def _readings_of_number(rule: Any, given: int | float) -> Iterator[Any]:
-    if isinstance(given, int) or (math.isfinite(given) and given == int(given)):
-        yield int(given)
-    if given in (0, 1):
-        yield bool(given)
-    if isinstance(given, int):
-        yield our_name(str(given), fixed_values(rule)) or str(given)
+def _name(rule: Any, given: Any) -> Any:
+    return (our_name(given, fixed_values(rule)) or given) if isinstance(given, str) else given
 
 
-def _in_list(rule: Any, given: Any) -> Iterator[Any]:
-    item = next((get_args(part)[0] for part in _members(rule) if get_origin(part) is list), None)
-    if item is not None:
-        meant = coerced(item, given)
-        if meant is not given:
-            yield meant
-
-
-def _tuple_rules(rule: Any, length: int) -> tuple[Any, ...]:
-    found = next((get_args(part) for part in _members(rule) if get_origin(part) is tuple), ())
-    return found if len(found) == length else ()
-
-
-def _members(rule: Any) -> list[Any]:
-    """Return the members of a union or annotation, down to plain types."""
-    if get_origin(rule) in {list, tuple, dict, Literal} or not get_args(rule) or _is_section(rule):
-        return [rule]
-    return [member for part in _parts(rule) for member in _members(part)]
-
-
-def _parts(rule: Any) -> tuple[Any, ...]:
-    return get_args(rule)[:1] if get_origin(rule) is Annotated else get_args(rule)
+def _as_plain(rule: Any, value: Any) -> Any:
+    """Return the value as JSON types, read as pydantic reads texts and numbers. Raises ValidationError."""
+    adapter = _adapter(rule)
+    return adapter.dump_python(adapter.validate_python(value, strict=False), mode="json", exclude_unset=True)
 
 
 def _is_section(rule: Any) -> bool:
     return isinstance(rule, type) and issubclass(rule, BaseModel)
 
 
+@cache
 def _adapter(rule: Any) -> TypeAdapter[Any]:
     """Return the validator of an annotation, made once: the rules of a schema are few and live as long as it does."""
-    try:
-        return _hashed_adapter(rule)
-    except TypeError:  # an annotation that cannot be hashed
-        return _made(rule)
-
-
-@cache
-def _hashed_adapter(rule: Any) -> TypeAdapter[Any]:
-    return _made(rule)
-
-
-def _made(rule: Any) -> TypeAdapter[Any]:
-    return (
-        TypeAdapter(rule)
-        if _is_section(rule)
-        else TypeAdapter(rule, config=ConfigDict(strict=True, allow_inf_nan=False))
-    )
+    strict = ConfigDict(strict=True, allow_inf_nan=False)
+    return TypeAdapter(rule) if _is_section(rule) else TypeAdapter(rule, config=strict)

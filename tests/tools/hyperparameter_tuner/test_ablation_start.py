@@ -67,7 +67,7 @@ def starts(workspace: Workspace, search: dict[str, Any]) -> None:
                 "design": "factorial",
             },
             "trains every combination of its factors",
-            {"factors": {RATE: [1e-3], DECAY: [0.3]}, "design": "factorial"},
+            {"factors": {RATE: [1e-3], DECAY: [0.3]}, "combinations": [{RATE: 1e-3, DECAY: 0.3}]},
         ),
     ],
 )
@@ -80,6 +80,13 @@ def test_a_study_that_does_not_fit_is_refused_and_the_remedy_starts(
     amended = caught.value.details["amend"]["search"]
     assert amended == {"ablation": right}
     starts(refusing, amended)
+
+
+@pytest.mark.requirement("TUNE-5", "GATE-4")
+def test_a_study_of_too_many_runs_is_refused_with_their_number(refusing: Workspace) -> None:
+    factors = {key: [one / 100 for one in range(2, 21)] for key in (RATE, DECAY, "model.args.dropout")}
+    with pytest.raises(ConfigurationError, match="takes 1160 runs; at most 1000"):
+        start_study(refusing, "digits", search={"ablation": {"factors": factors, "repeats": 20}})
 
 
 @pytest.mark.requirement("TUNE-5", "MCP-3")

@@ -83,20 +83,6 @@ def test_a_function_named_like_a_built_in_metric_is_refused_before_anything_runs
 
 
 @pytest.mark.parametrize(
-    ("path", "call"), [("{old,new}.csv", {"{old,new}.csv": ["old.csv", "new.csv"]}), (["{old,new}.csv"], None)]
-)
-def test_braces_are_answered_with_the_list_of_files_that_they_would_stand_for(
-    tmp_path: Path, path: object, call: object
-) -> None:
-    for name in ("old.csv", "new.csv"):
-        (tmp_path / name).write_text("a,b\n1,0\n")
-    values = {"model": {"use": "mlp"}, "data": {"use": "csv", "args": {"path": path, "target": "b"}}}
-    with pytest.raises(ConfigurationError, match=r"braces are no pattern here.*old\.csv, new\.csv") as refused:
-        require_files({"data.args.path": path}, parse_config(values), tmp_path)
-    assert refused.value.details.get("instead") == call
-
-
-@pytest.mark.parametrize(
     ("path", "order"), [("[no]*.csv", "new.csv, old.csv"), (["old.csv", "new.csv"], "old.csv, new.csv")]
 )
 def test_a_changed_path_is_answered_with_the_files_that_it_stands_for(tmp_path: Path, path: object, order: str) -> None:

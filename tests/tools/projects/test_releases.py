@@ -110,14 +110,19 @@ def test_a_release_that_begins_without_what_the_search_before_it_found_names_the
 
 
 @pytest.mark.requirement("PHASE-11", "GATE-7")
-def test_the_call_that_a_refusal_completes_is_accepted_and_gives_no_reason_for_what_it_leaves_out(at: At) -> None:
+def test_the_call_that_a_refusal_completes_is_accepted_for_the_next_release(at: At) -> None:
     workspace = at("finished")
-    asked = {"changes": {"metrics": ["accuracy", "spearmanish"]}, "reason": "to see spearmanish too"}
+    asked = {"changes": {"metrics": ["accuracy", "spearmanish"]}, "reason": "to see ranks too"}
     with pytest.raises(ConfigurationError) as met:
         projects.configure(workspace, NAME, **asked)
     call = with_call(met.value, "configure", {"project": NAME, **asked}).details["next"]["arguments"]
-    assert call == {"project": NAME, "changes": {"metrics": ["accuracy"]}, "begin_release": True}
-    assert "without the reason" in met.value.remedy
+    assert call == {
+        "project": NAME,
+        "changes": {"metrics": ["accuracy"]},
+        "begin_release": True,
+        "reason": "to see ranks too",
+    }
+    assert "begin_release=true, for release 1 of" in met.value.remedy
     assert projects.configure(workspace, call.pop("project"), **call).release_begun == 2
 
 

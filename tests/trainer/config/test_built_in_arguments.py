@@ -45,7 +45,7 @@ BROKEN: dict[str, tuple[dict[str, Any], str]] = {
     "unknown": (_model("mlp", hiden=[8]), "unknown key `model.args.hiden`; did you mean `model.args.hidden`?"),
     "unknown to all": (_model("cnn", zzz=1), "unknown key `model.args.zzz`; known: channels, dropout"),
     "no width": (_model("mlp", hidden=[8, 0]), "`model.args.hidden.1` = 0: Input should be greater than or equal to 1"),
-    "text for widths": (_model("mlp", hidden="8"), "`model.args.hidden` = '8': a list is needed"),
+    "text for widths": (_model("mlp", hidden="8"), "`model.args.hidden` = '8': Input should be a valid list"),
     "all dropped": (_model("mlp", dropout=1.0), "`model.args.dropout` = 1.0: Input should be less than 1"),
     "activation": (_model("mlp", activation="rel"), "`model.args.activation` = 'rel': Input should be 'relu', 'leaky_relu', 'gelu' or 'tanh'"),
     "depth": (_model("resnet", depth=21), "depth is 6n + 2 (8, 14, 20, 32, 44, 56, 110), not 21"),

@@ -48,6 +48,7 @@ BROKEN: dict[str, tuple[dict[str, Any], str]] = {
     "share above one": ({"data.split": {"validation": 1.5}}, "`data.split.validation` = 1.5"),
     "range upside down": ({"search.space": {"a": {"type": "float", "low": 2.0, "high": 1.0}}}, "`low < high` must hold"),
     "log from zero": ({"search.space": {"a": {"type": "int", "low": 0, "high": 9, "log": True}}}, "low >= 1"),
+    "bounds upside down": ({"search": {"space": {"seed": {"type": "int", "low": 0, "high": 9}}, "objectives": [{"metric": "parameters", "direction": "minimize", "at_least": 9, "at_most": 1}]}}, "`at_least <= at_most` must hold; got 9 and 1"),
     "one choice": ({"search.space": {"a": {"type": "categorical", "choices": [1]}}}, "`search.space.a.choices`"),
     "unknown range": ({"search.space": {"a": {"type": "flot"}}}, "a range is {type: float, low: …, high: …, log: true}"),
     "two ways": ({"task": {"use": "a:b"}}, "`task` hands over the model and the data itself"),

@@ -8,7 +8,6 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, ValidationError
 
 from trainwright.tools.hyperparameter_tuner.ablation.design import (
-    FULL,
     ONE,
     Arm,
     Contrast,
@@ -142,13 +141,17 @@ def checked_ablation(search: dict[str, Any], base: dict[str, Any], project: str)
     combinations = _checked_combinations(asked.ablation.combinations, base, seen, problems, notes)
     section = asked.ablation.model_copy(update={"factors": factors, "combinations": combinations})
     if not problems and (text := _misfit(section)):
-        problems, section = [text[0]], section.model_copy(update=text[1])
+        problems, section = [text], section.model_copy(update={"design": ONE})
     right = asked.model_copy(update={KEY: section})
     if problems:
         left = right if len(right.design.arms) > 1 or asked.ablation.is_repetition else None
         raise refusal("; ".join(problems), left, base, project)
     if right.runs > MAX_RUNS:
-        raise refusal(f"The design takes {right.runs} runs; at most {MAX_RUNS}.", _smaller(right), base, project)
+        raise ConfigurationError(
+            f"The design takes {right.runs} runs; at most {MAX_RUNS}.",
+            remedy=f"Make the same call with fewer factors, levels or repeats, or with design {ONE!r}.",
+            document=DOCUMENT,
+        )
     for arm in right.design.arms:
         try:
             parse_config(apply_changes(base, arm.changes))
@@ -310,33 +313,16 @@ def _level(key: str, level: Any, base: dict[str, Any]) -> tuple[str, str]:
     return digest, ""
 
 
-def _misfit(section: AblationSection) -> tuple[str, dict[str, Any]] | None:
-    """Return why the factors do not fit the design, and what to change; None where they do."""
+def _misfit(section: AblationSection) -> str:
+    """Return why the factors do not fit the design; empty where they do."""
     count = len(section.factors)
     several = [key for key, levels in section.factors.items() if len(levels) > 1]
     if section.design == ONE:
-        return None
+        return ""
     if section.combinations:
-        return f"A {section.design} design trains every combination of its factors by itself.", {"combinations": []}
+        return f"A {section.design} design trains every combination of its factors by itself."
     if several:
-        text = f"A {section.design} design takes one alternative of each factor; `{several[0]}` has more."
-        return text, {"design": ONE}
+        return f"A {section.design} design takes one alternative of each factor; `{several[0]}` has more."
     if count < 2:
-        return f"A {section.design} design needs two factors or more; there is {count or 'none'}.", {"design": ONE}
-    if count > MAX_FACTORS:
-        return f"A {section.design} design takes at most {MAX_FACTORS} factors, not {count}.", {"design": ONE}
-    return None
-
-
-def _smaller(right: AblationSearch) -> AblationSearch:
-    """Return the same factors in a design of fewer runs."""
-    section = right.ablation.model_copy(update={"repeats": 3})
-    smaller = right.model_copy(update={KEY: section})
-    if smaller.runs > MAX_RUNS and section.design == FULL:
-        smaller = right.model_copy(update={KEY: section.model_copy(update={"design": ONE})})
-    return smaller if smaller.runs <= MAX_RUNS else right.model_copy(update={KEY: _first_factor(section)})
-
-
-def _first_factor(section: AblationSection) -> AblationSection:
-    key = next(iter(section.factors))
-    return section.model_copy(update={"factors": {key: section.factors[key]}, "design": ONE})
+        return f"A {section.design} design needs two factors or more; there is {count or 'none'}."
+    return f"A {section.design} design takes at most {MAX_FACTORS} factors, not {count}." if count > MAX_FACTORS else ""
