@@ -94,6 +94,16 @@ def table(name: str) -> dict[str, Any]:
             "name": [f"car {row % 300}" for row in range(ROWS)], "origin": draw.choice(["USA", "Japan"], ROWS),
             "mpg": draw.normal(20, 4, ROWS),
         },
+        "steps.csv": {
+            "recording": np.arange(ROWS) // 10, "step": np.arange(ROWS) % 10, "c0": draw.normal(0, 1, ROWS),
+            "speaker": [f"s{row // 80}" for row in range(ROWS)],
+        },
+        "parts.csv": {
+            "recording": np.arange(ROWS) // 10, "c0": draw.normal(0, 1, ROWS),
+            "part": ["Train" if row % 80 < 60 else "test" for row in range(ROWS)],
+            "speaker": [f"s{row // 80}" for row in range(ROWS)],
+        },
+        "lists.jsonl": {"part": ["train", "test"] * 200, "c0": [[1.0, 2.0]] * ROWS, "speaker": ["a", "b"] * 200},
         "queues.csv": {"team": draw.choice(["a", "b", "c"], ROWS), "urgency": draw.choice(["u", "v"], ROWS)},
     }  # fmt: skip
     if name == "book.txt":

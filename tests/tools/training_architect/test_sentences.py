@@ -411,3 +411,32 @@ def test_a_plan_has_the_groups_and_says_of_the_names() -> None:
     assert "'name' has 300 values in 400 rows" in told
     leak = plan_of("Predict who survived, accuracy 0.8, and the accuracy for each sex and alive", "titanic.csv")
     assert leak.config["evaluation_gate"] == {"groups": {"sex": {}}}, "alive is left out as a leak"
+
+
+@pytest.mark.requirement("ARCH-1", "PIPE-2")
+def test_rows_of_a_thing_stay_together_and_a_column_that_says_the_split_is_taken():
+    sentence = "Name the speaker of a recording, right on 90 %"
+    steps = plan_of(sentence, "steps.csv").config["data"]
+    assert steps["split"] == {"by": "group", "group": "recording"}
+    assert "columns" not in steps["args"], "the group is no input anyway"
+    parts = plan_of(sentence, "parts.csv")
+    assert parts.config["data"]["split"] == {"by": "given", "column": "part"}
+    assert parts.config["data"]["args"]["columns"] == {"recording": "ignore"}
+    assert "column 'part' says in which split each row is" in parts.assumed
+    assert any("each 'recording' follow one another and have one 'speaker'" in one for one in parts.assumed)
+    with pytest.raises(ConfigurationError, match="c0 hold lists or objects, and nothing else is left"):
+        asked(sentence, "lists.jsonl")
+
+
+@pytest.mark.requirement("ARCH-1")
+def test_files_of_a_format_that_nothing_reads_are_named(tmp_path):
+    (tmp_path / "vowels").mkdir()
+    for name in ("vowels_TRAIN.ts", "vowels_TEST.ts", "vowels/a.ts"):
+        (tmp_path / name).write_text("@data")
+    request = read_request(intent="vowels_TRAIN.ts and vowels_TEST.ts hold recordings: name the speaker, right on 95 %")
+    with pytest.raises(ConfigurationError, match=r"vowels_TRAIN.ts, vowels_TEST.ts: .ts is no format that is read"):
+        request.located(tmp_path)
+    with pytest.raises(ConfigurationError, match=r"a.ts: .ts is no format that is read here"):
+        read_request(intent="Name the speaker, right on 95 %", data="vowels").located(tmp_path)
+    with pytest.raises(ConfigurationError, match=r"vowels_TRAIN.ts: .ts is no format"):
+        read_request(intent="Name the speaker, right on 95 %", data="vowels_TRAIN.ts")
