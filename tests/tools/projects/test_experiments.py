@@ -41,6 +41,14 @@ def tried(workspace: Workspace, idea: str, **given: Any) -> tuple[StudyView, dic
     return view, view.ablation
 
 
+def with_logins(code: Path) -> Path:
+    (code / "vendor").mkdir()
+    (code / "vendor" / "other.py").write_text("")
+    for login in (code / "login.yaml", code / "vendor" / "login.yaml"):
+        login.write_text("key: of the user's")
+    return code
+
+
 @pytest.mark.requirement("TUNE-5", "PHASE-8", "GATE-2")
 def test_ideas_in_code_are_judged_from_snapshots_and_the_kept_one_is_the_next_incumbent(at: At) -> None:
     workspace = at("diagnosed")
@@ -56,7 +64,7 @@ def test_ideas_in_code_are_judged_from_snapshots_and_the_kept_one_is_the_next_in
     (code / "flower_model.py").write_text(f"# a comment\n{MODEL}")
     with pytest.raises(ConfigurationError, match="there is nothing to compare"):
         start_study(workspace, NAME, search={"experiment": "a comment is no idea"})
-    (code / "flower_model.py").write_text(MODEL.replace("self.layers(rows)", "self.layers(0 * rows)"))
+    (with_logins(code) / "flower_model.py").write_text(MODEL.replace("self.layers(rows)", "self.layers(0 * rows)"))
     view, worse = tried(workspace, "look at nothing", max_repeats=3)
     assert (worse["verdict"], worse["against"], worse["incumbent"]) == ("discarded", "planned", "planned")
     assert view.trials_done == 4, "two seeds were enough"
@@ -109,13 +117,21 @@ def held_in_git(workspace: Workspace, code: Path) -> None:
 
     with pytest.raises(ConfigurationError, match="for no repository"):
         write_history(workspace, NAME)
-    subprocess.run(["git", "init", "-q", str(code.parent)], check=True)
+    author = ("-c", "user.name=me", "-c", "user.email=me@localhost")
+    for top in (code / "vendor", code.parent):  # git answers for no list that a repository within is part of
+        subprocess.run(["git", "init", "-q", str(top)], check=True)
+        (top / ".gitignore").write_text("login.yaml")
+        subprocess.run(["git", "-C", str(top), "add", "--", ".gitignore"], check=True)
+        subprocess.run(["git", *author, "-C", str(top), "commit", "-qm", "mine"], check=True)
+    git("-c", "advice.addEmbeddedRepo=false", "add", "vendor")
     before = git("status", "--porcelain")
     refs = write_history(workspace, NAME)
     planned, *others = refs
     assert [ref.rpartition("/")[2] for ref in others] == ["experiment-1", "experiment-2", "experiment-3"]
     assert git("show", f"{planned}:./flower_model.py") == MODEL
     assert git("show", f"{others[1]}:./flower_model.py") == MODEL.replace("16", "64")
+    held = git("ls-tree", "-r", "--full-tree", "--name-only", others[0]).split()
+    assert [name.partition("code/")[2] for name in held if "flower" not in name] == ["vendor/other.py"]
     assert git("log", "--format=%s", others[1]).split("\n")[:2] == ["wider, a higher rate, and eyes", "look at nothing"]
     assert git("rev-parse", f"{others[2]}^") == git("rev-parse", planned)
     ids = git("rev-parse", *refs)

@@ -10,7 +10,7 @@ import json
 import shutil
 import subprocess
 from collections.abc import Iterator, Sequence
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from sqlalchemy.orm import Session
 
@@ -32,7 +32,7 @@ def write_history(workspace: Workspace, project: str) -> dict[str, str]:
     Raises:
         ConfigurationError: the code root is in no git repository, or git is not installed.
         IntegrityError: a snapshot was edited.
-        StorageError: git failed, with what it said.
+        StorageError: git failed, or does not say what it ignores; with what it said.
     """
     with workspace.snapshot() as session:
         evidence = Evidence(session, workspace, project, inspection=Look())
@@ -53,8 +53,24 @@ def _git(root: Path, *arguments: str, given: bytes = b"") -> subprocess.Complete
 
 
 def _ignored(root: Path, names: Sequence[str]) -> set[str]:
-    """Return which files git ignores, such as settings that hold secrets."""
-    return {*_git(root, "check-ignore", "-z", "--stdin", given="\0".join(names).encode()).stdout.decode().split("\0")}
+    """Return which files git ignores, such as settings that hold secrets. Raises StorageError when git cannot say.
+
+    Each is asked for in its own folder: git answers for none of a list where one lies in another repository.
+    """
+    by_folder: dict[PurePosixPath, list[PurePosixPath]] = {}
+    for name in map(PurePosixPath, names):
+        by_folder.setdefault(next(one for one in name.parents if (root / one).is_dir()), []).append(name)
+    ignored = set[str]()
+    for folder, own in by_folder.items():
+        asked = "\0".join(str(name.relative_to(folder)) for name in own).encode()
+        done = _git(root / folder, "check-ignore", "-z", "--stdin", given=asked)
+        if done.returncode > 1:
+            raise StorageError(
+                f"git does not say what it ignores in {folder}: {done.stderr.decode(errors='replace')[:300].strip()}.",
+                remedy=f"`git -C {root / folder} status` shows why; nothing was written, since secrets may be ignored.",
+            )
+        ignored |= {str(folder / one) for one in done.stdout.decode().split("\0") if one}
+    return ignored
 
 
 def _within_repository(root: Path) -> str:
