@@ -250,16 +250,10 @@ def _add_data(plan: Plan, reading: Reading, found: dict[str, Any]) -> None:
             args["series"] = reading.series
         elif reading.text is None and not {"features", "columns"} & args.keys():
             _leave_out(plan, args, reading, told_by)
-    tokens = plan.facts.get("max_length")
-    if tokens is not None:
-        size = "block_size" if plan.task in IN_BLOCKS else "max_length"
-        args.setdefault(size, tokens)
-        plan.facts["max_length"] = args[size]
-        folder = plan.config["model"].get("args", {}).get("path")
-        if plan.facts["family"] == "transformers" and folder:
-            args.setdefault("tokenizer", folder)
-        counted = (found["data"].get("tokens") or {}).get("counted_by")
-        plan.assumed += [f"tokens were counted as {counted}"] if str(counted).startswith("characters") else []
+    elif found["data"].get("are_whole") and "standardize" not in args:
+        args["standardize"] = True
+        plan.assumed.append("whole numbers are taken for quantities, and standardised; indices need standardize=false")
+    _add_tokens(plan, args, found["data"])
     rows = plan.facts.get("rows", 0)
     split = {"split": data["split"]} if "split" in data else {}
     plan.take("data", {"use": use, "args": args, **split}, f"{rows} rows were read", "measured on your rows")
@@ -270,6 +264,21 @@ def _add_data(plan: Plan, reading: Reading, found: dict[str, Any]) -> None:
     # the metric that the goal is in; the loss needs no place among the metrics
     if plan.facts["metric"] != "loss":
         plan.config["metrics"] = [{"use": plan.goal.own} if plan.goal.own else plan.facts["metric"]]
+
+
+def _add_tokens(plan: Plan, args: dict[str, Any], data: dict[str, Any]) -> None:
+    """Put the tokenizer and the length of texts into the arguments."""
+    tokens = plan.facts.get("max_length")
+    if tokens is None:
+        return
+    size = "block_size" if plan.task in IN_BLOCKS else "max_length"
+    args.setdefault(size, tokens)
+    plan.facts["max_length"] = args[size]
+    folder = plan.config["model"].get("args", {}).get("path")
+    if plan.facts["family"] == "transformers" and folder:
+        args.setdefault("tokenizer", folder)
+    counted = (data.get("tokens") or {}).get("counted_by")
+    plan.assumed += [f"tokens were counted as {counted}"] if str(counted).startswith("characters") else []
 
 
 def _tell_groups(plan: Plan, reading: Reading, data: dict[str, Any], told_by: Iterable[str]) -> None:

@@ -164,7 +164,7 @@ def _of_samples(loaded: Any) -> dict[str, Any]:
     if isinstance(loaded, Splits):
         return {"rows": sum(len(samples) for samples in loaded.samples.values()), "columns": []}
     targets = np.asarray(loaded.samples.targets()) if hasattr(loaded.samples, "targets") else None
-    found: dict[str, Any] = {"rows": len(loaded.samples), "columns": [], "shape": _shape(loaded.samples)}
+    found: dict[str, Any] = {"rows": len(loaded.samples), "columns": []} | _inputs(loaded.samples)
     if loaded.class_names is None:
         return found | {"is_number": True}
     if targets is not None and targets.ndim == 1:
@@ -174,11 +174,13 @@ def _of_samples(loaded: Any) -> dict[str, Any]:
     return found | {"classes": dict.fromkeys(loaded.class_names, 0)}
 
 
-def _shape(samples: Any) -> list[int] | None:
-    """Return the shape of a sample's inputs; None where they are not one array."""
+def _inputs(samples: Any) -> dict[str, Any]:
+    """Return the shape of a sample's inputs, and whether they are whole numbers; nothing where they are no array."""
     first = samples[0] if len(samples) else None
     inputs = first[0] if isinstance(first, tuple | list) and len(first) else None
-    return list(inputs.shape) if isinstance(inputs, torch.Tensor | np.ndarray) else None
+    if not isinstance(inputs, torch.Tensor | np.ndarray):
+        return {}
+    return {"shape": list(inputs.shape), "are_whole": np.asarray(inputs).dtype.kind in "iu"}
 
 
 def _of_frame(

@@ -116,6 +116,9 @@ def test_files_are_planned_for_the_users_network_which_the_call_or_the_sentence_
     (tmp_path / "net.py").write_text(f"{NETWORK}train()\n")
     with pytest.raises(ConfigurationError, match="own_code"):
         planned(intent="Try ideas on net.py over signs.npz until accuracy 0.9")
+    np.savez(tmp_path / "pixels.npz", x=(rows * 50).astype(np.int64), y=np.arange(60) % 3)
+    whole = planned(intent="Tell the sign, accuracy 0.9", data="pixels.npz", model="net.py:Net")
+    assert whole.next.arguments["config"]["data"]["args"] == {"path": "pixels.npz", "standardize": True}
     np.savez(tmp_path / "signs.npz", x=rows.transpose(0, 2, 3, 1), y=np.arange(60) % 3)
     with pytest.raises(ConfigurationError, match="channels last"):
         planned(intent="Tell the sign, accuracy 0.9", data="signs.npz")
