@@ -209,8 +209,8 @@ def _types(call: FirstCall) -> Cause:
             return (
                 f"{name[0].upper()}{name[1:]} of a sample is {_name(value.dtype)}, and the model's weights are "
                 f"{_name(weights)}.",
-                "Turn it in __getitem__: x.float(), or array.astype('float32'); integers that are indices go into an "
-                "nn.Embedding first.",
+                "Turn it in __getitem__: x.float(), or array.astype('float32'); those of an npz by "
+                "data.args.standardize=true; integers that are indices go into an nn.Embedding first.",
             )
     return None
 
