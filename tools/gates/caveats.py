@@ -17,8 +17,8 @@ from trainwright.trainer.data.sections import SplitSection
 from trainwright.trainer.run.artifacts import FixedRows
 from trainwright.trainer.run.looked_at import LookedAt, Opened
 
-WEIGHTS = frozenset({".bin", ".ckpt", ".gguf", ".h5", ".npz", ".onnx", ".pt", ".pth", ".safetensors"})
-"""Endings of files that hold weights."""
+WEIGHTS = frozenset({".bin", ".ckpt", ".gguf", ".onnx", ".pt", ".pth", ".safetensors"})
+"""Endings of files that hold weights; .npz and .h5 hold data as often."""
 BEYOND_SHARE = 0.05
 """Of the held-out rows, from which on it is told that they lie beyond what training met."""
 BEFORE_PLANNING = "How the rows were chosen and ordered, and the columns made, before planning is not known here."

@@ -211,12 +211,12 @@ def _whole(last: Experiment) -> dict[str, Any]:
 def _onward(evidence: Evidence, own: Experiment, holds: Experiment) -> str:
     folder = folder_of_snapshot(evidence.workspace, evidence.name, holds.code)
     why = f"the next idea goes on from {holds.name}, whose code lies in {folder}"
+    if holds.name != PLANNED:
+        why += f"; or end: measure the chain once, search={{'experiment': {_whole(holds)!r}}}"
     if own.verdict == CRASHED:
         return f"correct the code and start it again; or {why}"
     if own.verdict == KEPT and own.name != holds.name:
         return f"it was kept against {own.against}, and {holds.name} is the incumbent: try it on top of that; {why}"
-    if own.verdict == KEPT:
-        return f"{why}; or end: measure the chain once, search={{'experiment': {_whole(holds)!r}}}"
     return why
 
 

@@ -11,6 +11,7 @@ from trainwright.tools.gates.beside_rivals import baseline_text
 from trainwright.tools.gates.decide import GateReport, final_values
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.exits import verdict
+from trainwright.tools.gates.ideas import experiments_of
 from trainwright.tools.gates.leak_prices import told_leaks
 from trainwright.tools.gates.phases import Phase
 from trainwright.tools.gates.run_evidence import RunEvidence
@@ -106,6 +107,7 @@ def tuning_results(evidence: Evidence, report: GateReport) -> str:
         baseline=evidence.baseline,
         configurations=configurations_beside(evidence) if report.outcome == "passed" else [],
         study=study,
+        ideas=len(experiments_of(evidence)),
     )
 
 

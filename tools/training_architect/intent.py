@@ -11,7 +11,16 @@ from trainwright.tools.training_architect.request import PlanRequest
 from trainwright.tools.training_architect.series import HORIZON
 from trainwright.trainer.config.goal_words import any_of, spoken_goals
 from trainwright.trainer.config.later_words import asked_later
-from trainwright.trainer.config.search_words import AMOUNT, SPELT, TRIALS, WORDED, asked_search, asked_seeds, number_of
+from trainwright.trainer.config.search_words import (
+    AMOUNT,
+    SPELT,
+    TRIALS,
+    WORDED,
+    asked_ideas,
+    asked_search,
+    asked_seeds,
+    number_of,
+)
 
 NUMBER = rf"(?P<n>{AMOUNT}|{WORDED})"
 COUNT = rf"(?:\b(?P<count>\d+|{WORDED})\s*(?:x|\*)?\s+)?"
@@ -38,6 +47,7 @@ TIME = re.compile(
 HOURS = {"half": 0.5, "minutes": 1 / 60, "days": 24.0, "weeks": 168.0}
 CLAUSE = re.compile(r"[,;:(!?]|\.(?=\s)|\s{2,}|\b(?:and|but|with|und|aber|mit)\b", re.IGNORECASE)
 """What begins another part of a sentence; two blanks: what was read before."""
+ASIDE = re.compile(r"\([^()]*\)")
 LEADS = any_of(
     r"in|within|for|under|below|at most|up to|(?:not? )?(?:less|more|longer) than|max(?:imum|imal)?\.?|only|about|the"
     r"|an?|it|is|of|i|we|you|my|our|or|better|höchstens|(?:innerhalb|binnen) von|binnen|bis zu"
@@ -268,12 +278,13 @@ def _amount(found: dict[str, str | None]) -> float:
 
 def _is_spent(before: str, behind: str, unit: str) -> bool:
     """Whether dollars, hours or days are what training may take, and no part of what is predicted or from what."""
-    clause, behind = CLAUSE.split(before)[-1], behind.lstrip()
+    clause, behind = CLAUSE.split(ASIDE.sub(" ", before))[-1], behind.lstrip()
     if NO_TIME.match(behind) or (OF_DATA.search(before) and not re.search(r"\b(?:not|no)\b|n't", clause)):
         return False
     if unit != "dollars" and WITHIN.search(before):
         return unit == "hours" and HAPPENS.search(clause) is None
-    return not LEADS.sub("", clause).strip(" .-") or SPENT.search(clause) is not None or bool(SPENDING.match(behind))
+    is_spending = SPENT.search(clause) is not None or bool(asked_ideas(clause)) or bool(SPENDING.match(behind))
+    return is_spending or not LEADS.sub("", clause).strip(" .-")
 
 
 def _hardware(intent: str, owners: Path | None) -> str | None:

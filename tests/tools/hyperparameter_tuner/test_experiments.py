@@ -183,7 +183,7 @@ def test_a_loop_is_led_on_to_its_chain_s_measurement_and_into_the_configuration(
 @pytest.mark.requirement("TUNE-5", "GATE-7")
 def test_one_that_is_stopped_leads_to_the_next_idea_and_no_gate(launcher: Scripted, workspace: Workspace) -> None:
     launcher.is_conducting = False
-    begun = start_study(workspace, "digits", search={"experiment": {"idea": "stopped", "changes": {RATE: 0.1}}})
+    begun = start_study(workspace, "digits", search={"experiment": {"idea": "stopped", "changes": {RATE: 0.3}}})
     assert projects.project_status(workspace, "digits").next.tool == "tuning_status"
     stopped = stop_study(workspace, begun.study_id)
     assert stopped.next is not None
@@ -195,3 +195,14 @@ def test_one_that_is_stopped_leads_to_the_next_idea_and_no_gate(launcher: Script
     assert going_on is not None
     assert going_on.why.startswith("the next idea goes on from planned")
     assert ". Or leave the ideas: start_tuning(" in going_on.why
+    launcher.is_conducting = True
+    kept = judged(launcher, workspace, 0.1)
+    table = (workspace.project_folder("digits") / "experiments.tsv").read_text().splitlines()
+    assert [line.split("\t")[3] for line in table] == ["verdict", "stopped", "stopped", "kept"]
+    launcher.is_conducting = False
+    begun = start_study(workspace, "digits", search={"experiment": {"idea": "cut off", "changes": {RATE: 0.4}}})
+    assert kept.ablation is not None
+    after = stop_study(workspace, begun.study_id).next
+    assert after is not None
+    whole = {"idea": "the whole chain", "code": kept.ablation["experiment"], "against": "planned", "confirm": True}
+    assert f"or end: measure the chain once, search={{'experiment': {whole!r}}}" in after.why

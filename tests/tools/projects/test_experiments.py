@@ -30,10 +30,12 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 At = Callable[[str], Workspace]
 RATE = "optimizer.learning_rate"
+DIFFERS = "code differs from that of experiment-1 too, and both are tried: code='experiment-1' tries the changes"
 
 
-def tried(workspace: Workspace, idea: str, **given: Any) -> tuple[StudyView, dict[str, Any]]:
+def tried(workspace: Workspace, idea: str, said: str = "", **given: Any) -> tuple[StudyView, dict[str, Any]]:
     view = start_study(workspace, NAME, search={"experiment": {"idea": idea, **given}, "width": 2})
+    assert said in str(view.taken_as)
     while not view.is_ended:
         view = study_status(workspace, view.study_id, 10)
     assert view.state == "completed", view.failure
@@ -77,7 +79,7 @@ def test_ideas_in_code_are_judged_from_snapshots_and_the_kept_one_is_the_next_in
     assert (Path(found[1]) / "flower_model.py").read_text() == MODEL
     (code / "flower_model.py").write_text(MODEL.replace("16", "64"))
     seen = {"changes": {RATE: 0.1}, "against": "experiment-1", "max_repeats": 3}
-    view, better = tried(workspace, "wider, a higher rate, and eyes", **seen)
+    view, better = tried(workspace, "wider, a higher rate, and eyes", DIFFERS, **seen)
     assert (better["verdict"], better["incumbent"]) == ("kept", "planned"), "a branch takes nobody's place"
     assert view.next is not None
     assert view.next.why.startswith("it was kept against experiment-1, and planned is the incumbent: try it on top")
@@ -89,7 +91,7 @@ def test_ideas_in_code_are_judged_from_snapshots_and_the_kept_one_is_the_next_in
     assert view.next.why.startswith("correct the code and start it again; or ")
     assert [line.partition(",")[0] for line in broken["journal"]] == ["experiment-1", "experiment-2", "experiment-3"]
     report = (workspace.project_folder(NAME) / "experiments.md").read_text()
-    assert "2 of `flowers` were judged, 1 kept, beside 1 that crashed or confirmed a chain" in report
+    assert "2 of `flowers` were judged, 1 kept, beside 1 that crashed, stopped or confirmed a chain" in report
     assert "wider, a higher rate, and eyes" in report
     assert len(re.findall(r"0\.\d+ against 0\.\d+ \(seed \d+\)", report)) == 5, (
         "two seeds of the first, three of the next"

@@ -236,6 +236,8 @@ def test_all_that_is_open_is_asked_at_once():
         ("predict price, an average error below $500", {}),
         ("innerhalb von zwei Stunden, höchstens 400 Dollar daneben", {"hours": 2.0}),
         ("perplexity 20, at most half an hour", {"hours": 0.5}),
+        ("a research loop over net.py (rows.npz holds 500 rows, x and y) for a quarter of an hour", {"hours": 0.25}),
+        ("tell who is ill (in the next two hours, x and y)", {}),
         ("predict the temperature in 24 hours from now", {}),
         ("auc 0.8, no more than 1h", {"hours": 1.0}),
         ("auc 0.8, and don't take longer than 2 hours", {"hours": 2.0}),

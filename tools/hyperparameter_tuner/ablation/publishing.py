@@ -236,6 +236,7 @@ def _experiment_view(workspace: Workspace, evidence: Evidence, study: Study) -> 
         **({"verdict": own.verdict, "conclusion": own.conclusion} if own.verdict else {}),
         "incumbent": holds.name,
         "journal": [one.told() for one in told],
+        **({"more_experiments": len(every) - len(told)} if len(told) < len(every) else {}),
         **({"report": str(folder / JOURNAL)} if (folder / JOURNAL).is_file() else {}),
     }
 

@@ -14,7 +14,15 @@ from sqlalchemy import select
 from trainwright.tools.documents.rendering import render
 from trainwright.tools.figures.style import BLUE, GREY, VERMILION, label, new_figure, save
 from trainwright.tools.gates.evidence import Evidence
-from trainwright.tools.gates.ideas import CRASHED, KEPT, Experiment, experiments_of, folder_of_snapshot
+from trainwright.tools.gates.ideas import (
+    DISCARDED,
+    KEPT,
+    UNDECIDED,
+    Experiment,
+    experiments_of,
+    folder_of_snapshot,
+)
+from trainwright.tools.gates.studies import ACTIVE
 from trainwright.tools.workspace.tables import Run
 from trainwright.trainer.run import write_report
 
@@ -28,18 +36,18 @@ MAX_DRAWN = 200
 
 
 def rows_of(evidence: Evidence, study_id: str, results: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return one row for each experiment that was judged, in order.
+    """Return one row for each experiment that has ended, in order; without figures where it was stopped.
 
     Args:
         results: of the experiment `study_id`, which the ledger does not have yet.
     """
     every = [replace(one, results=results) if one.study == study_id else one for one in experiments_of(evidence)]
-    return [_row(evidence, one) for one in every if one.results]
+    return [_row(evidence, one) for one in every if one.results or one.state not in ACTIVE]
 
 
 def write_journal(rows: list[dict[str, Any]], project: str, objective: dict[str, str], folder: Path) -> None:
     """Write report, table and picture below a folder."""
-    judged = [row for row in rows if row["verdict"] != CRASHED and not row["confirms"]]
+    judged = [row for row in rows if row["verdict"] in {KEPT, DISCARDED, UNDECIDED} and not row["confirms"]]
     kept = sum(row["verdict"] == KEPT for row in judged)
     text = render(
         "hyperparameter_tuner/experiments/experiments.md.j2", project=project, rows=rows, total=len(judged), kept=kept,
@@ -56,15 +64,15 @@ def write_journal(rows: list[dict[str, Any]], project: str, objective: dict[str,
 
 
 def _row(evidence: Evidence, one: Experiment) -> dict[str, Any]:
-    before, after = one.results["arms"]
-    effect: dict[str, Any] = next(iter(one.results["effects"]), {})
+    before, after = one.results.get("arms") or ({"values": []}, {"values": []})
+    effect: dict[str, Any] = next(iter(one.results.get("effects") or []), {})
     added, removed = one.lines
     return {
         "name": one.name, "number": int(one.name.rpartition("-")[2]), "idea": one.idea,
-        "against": one.against, "confirms": one.confirms, "verdict": one.results["verdict"],
+        "against": one.against, "confirms": one.confirms, "verdict": one.results.get("verdict", one.state),
         "mean": effect.get("mean"), "low": effect.get("low"), "high": effect.get("high"),
-        "pairs": _pairs(one.results),
-        "before": before.get("mean"), "after": after.get("mean"), "seeds": len(one.results["seeds"]),
+        "pairs": _pairs(one.results) if one.results else "",
+        "before": before.get("mean"), "after": after.get("mean"), "seeds": len(one.results.get("seeds") or []),
         "seconds": _seconds(evidence, one), "added": added, "removed": removed, "changes": one.changes,
         "folder": str(folder_of_snapshot(evidence.workspace, evidence.name, one.code)),
     }  # fmt: skip
@@ -112,4 +120,4 @@ def _draw(rows: list[dict[str, Any]], objective: dict[str, str], path: Path) -> 
     axes.xaxis.set_major_locator(MaxNLocator(12, integer=True))
     axes.set_xlim(rows[0]["number"] - 0.5, rows[-1]["number"] + 0.5)
     label(axes, "each on seeds of its own", "experiment", f"validation {objective['metric']}")
-    return save(figure, f"Experiments: {len(rows)} ideas, {len(best)} kept", path)
+    return save(figure, f"{len(rows)} experiments, {len(best)} kept", path)

@@ -171,6 +171,9 @@ def _settled(evidence: Evidence, asked: AskedExperiment, base: dict[str, Any]) -
     then, here = (code_of(snapshot_folder(evidence.workspace, evidence.name, one)) for one in (before.code, code))
     meanings = (meaning_of_code(then), meaning_of_code(here))
     _require_another(meanings, changes, before)
+    if asked.changes and named is None and meanings[0] != meanings[1]:
+        alone = f"code={before.name!r} tries the changes alone"
+        notes = [*notes, f"the folder's code differs from that of {before.name} too, and both are tried: {alone}"]
     section = ExperimentSection(
         idea=asked.idea, number=len(every) + 1, code=code, changes=changes, against=before.name,
         against_code=before.code, against_changes=before.changes, confirms=asked.confirm,
