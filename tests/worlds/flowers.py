@@ -84,14 +84,14 @@ class World:
     def keep(self, stage: str) -> None:
         """Keep the world as it is now as a stage more."""
         shutil.rmtree(self.base / stage, ignore_errors=True)
-        shutil.copytree(self.folder, self.base / stage)
+        shutil.copytree(self.folder, self.base / stage, symlinks=True)
 
     def _take(self, stage: str) -> None:
         for left in reversed(range(TRIES)):
             self._kill_runs()
             shutil.rmtree(self.folder, ignore_errors=True)
             try:
-                shutil.copytree(self.base / stage, self.folder)
+                shutil.copytree(self.base / stage, self.folder, symlinks=True)
             except (FileExistsError, shutil.Error):  # a run that began meanwhile has written into it
                 if not left:
                     raise
@@ -118,7 +118,7 @@ class World:
             advance(workspace, stage)
         workspace.close()
         assert verify_workspace(self.workspace).problems == [], stage
-        shutil.copytree(self.folder, self.base / stage)
+        shutil.copytree(self.folder, self.base / stage, symlinks=True)
         self._built += 1
 
 

@@ -206,3 +206,7 @@ def test_one_that_is_stopped_leads_to_the_next_idea_and_no_gate(launcher: Script
     assert after is not None
     whole = {"idea": "the whole chain", "code": kept.ablation["experiment"], "against": "planned", "confirm": True}
     assert f"or end: measure the chain once, search={{'experiment': {whole!r}}}" in after.why
+    search = {"space": {RATE: {"low": 0.01, "high": 0.1, "log": True}}, "trials": 3}
+    stop_study(workspace, start_study(workspace, "digits", search=search).study_id)
+    left = projects.project_status(workspace, "digits").next
+    assert "the next idea" not in left.why, "a search was begun since"

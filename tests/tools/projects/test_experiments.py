@@ -15,7 +15,7 @@ from trainwright.tools import projects
 from trainwright.tools.documents.rendering import render
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.ideas import Experiment, chain_of
-from trainwright.tools.hyperparameter_tuner import StudyView, start_study, study_status
+from trainwright.tools.hyperparameter_tuner import StudyView, start_study, stop_study, study_status
 from trainwright.tools.hyperparameter_tuner.ablation.section import checked_changes
 from trainwright.tools.hyperparameter_tuner.experiments.git_history import write_history
 from trainwright.tools.hyperparameter_tuner.experiments.start import _require_same_judge
@@ -141,6 +141,19 @@ def held_in_git(workspace: Workspace, code: Path) -> None:
         "the same history, the same commits"
     )
     assert git("status", "--porcelain") == before
+
+
+@pytest.mark.requirement("GATE-2")
+def test_an_edit_is_the_next_idea_unless_the_rows_are_others_too(at: At) -> None:
+    workspace = at("diagnosed")
+    code = workspace.path.parent / "code"
+    begun = start_study(workspace, NAME, search={"experiment": {"idea": "slower", "changes": {RATE: 0.01}}})
+    stop_study(workspace, begun.study_id)
+    (code / "flower_model.py").write_text(MODEL.replace("16", "64"))
+    assert "the next idea goes on from planned" in projects.project_status(workspace, NAME).next.why
+    rows = (code / "iris.csv").read_text().splitlines(keepends=True)
+    (code / "iris.csv").write_text("".join(rows[:-20]))
+    assert "idea" not in projects.project_status(workspace, NAME).next.why, "no experiment is permitted"
 
 
 @pytest.mark.requirement("GATE-5")
