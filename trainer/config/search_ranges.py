@@ -64,9 +64,14 @@ def _of_words(words: list[Any]) -> dict[str, Any] | None:
     if kinds and our_name(kinds[0], TYPES) == "categorical":
         rest = words[1:]
         return {"type": "categorical", "choices": rest[0] if len(rest) == 1 and isinstance(rest[0], list) else rest}
-    if len(numbers) != 2 or not all(our_name(kind, TYPES) or _is_log(kind) for kind in kinds):
+    types = [kind for kind in kinds if our_name(kind, TYPES)]
+    logs = [kind for kind in kinds if kind not in types and "=" not in kind and _is_log(kind)]
+    said = [kind.lower() for kind in kinds if kind.lower() in {"log=true", "log=false"}]
+    scales = {True for _ in logs} | {one == "log=true" for one in said}
+    if len(numbers) != 2 or len(types) + len(logs) + len(said) != len(kinds) or len(scales) > 1:
         return None
-    return {**({"type": kinds[0]} if kinds else {}), "low": numbers[0], "high": numbers[1]}
+    found = {"low": numbers[0], "high": numbers[1], **dict.fromkeys(["log"] * len(scales), True in scales)}
+    return {"type": (types or logs)[0], **found} if types or logs else found
 
 
 def _choices(given: list[Any]) -> dict[str, Any] | None:
