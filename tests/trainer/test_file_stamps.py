@@ -90,6 +90,11 @@ def test_a_folder_has_the_stamps_of_all_files_below_it_but_for_temporary_ones(tm
     assert {Path(path).name for path in stamps_below(tmp_path, without="deep")} == {"a.txt"}
     (tmp_path / "deep" / "deeper" / "c.txt").write_text("more")
     assert stamps_below(tmp_path) != found
+    (tmp_path / "project").mkdir()
+    (tmp_path / "project" / "runs").symlink_to(tmp_path / "deep")
+    assert len(stamps_below(tmp_path / "project")) == 2, "runs may lie on another disk"
+    (tmp_path / "deep" / "data").symlink_to(tmp_path)
+    assert len(stamps_below(tmp_path / "project")) == 3, "what a snapshot links to is not walked through"
 
 
 def test_a_reader_of_recorded_metrics_changes_no_stamp_and_a_writer_does(tmp_path: Path) -> None:

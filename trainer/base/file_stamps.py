@@ -59,11 +59,11 @@ def stamps_below(folder: str | os.PathLike[str], *, without: str = "") -> dict[s
     """
     found: dict[str, Stamp] = {}
     passed_over = os.path.join(folder, without) if without else ""  # noqa: PTH118 - as the entries' paths
-    waiting = [os.fspath(folder)]
+    waiting = [top := os.fspath(folder)]
     while waiting:
-        with suppress(OSError), os.scandir(waiting.pop()) as entries:
+        with suppress(OSError), os.scandir(here := waiting.pop()) as entries:
             for entry in entries:
-                if entry.is_dir(follow_symlinks=False):
+                if entry.is_dir(follow_symlinks=here == top):  # runs on another disk; deeper links lead to data
                     if entry.path != passed_over:
                         waiting.append(entry.path)
                 elif not entry.name.endswith(PASSING) and (stamp := stamp_of(entry.path)) is not None:
