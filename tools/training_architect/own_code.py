@@ -14,7 +14,7 @@ from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.config.goal import MEASURED
 from trainwright.trainer.config.goal_words import spoken_goals
 from trainwright.trainer.config.metric_words import NUMBER_METRICS
-from trainwright.trainer.config.search_words import is_negated
+from trainwright.trainer.config.search_words import is_asked
 
 ENTRY = re.compile(r"[\w./-]+:[A-Za-z_]\w*")
 """`file.py:name` or `package.module:name`."""
@@ -90,7 +90,7 @@ def network_in(intent: str, root: Path) -> dict[str, Any] | None:
 
     The file is parsed, and not run. A file that does more than define things is a script, and no network's.
     """
-    named = [one for one in FILE.finditer(intent) if not is_negated(intent[: one.start()])]
+    named = [one for one in FILE.finditer(intent) if is_asked(intent[: one.start()])]
     places = {place_of(root, one[0]) for one in named}
     files = [place for place in places if place is not None and is_inside(root, place)]
     if len(files) != 1:
@@ -111,11 +111,19 @@ def _is_a_call(one: ast.stmt) -> bool:
 
 
 def _is_network(one: ast.ClassDef) -> bool:
-    """Whether it derives from torch's Module alone, and maps one input: a loss takes two."""
-    forward = next((part for part in one.body if isinstance(part, ast.FunctionDef) and part.name == "forward"), None)
-    if forward is None or not any(ast.unparse(base) in MODULES for base in one.bases):
+    """Whether it derives from torch's Module alone, is made without arguments, and maps one input: a loss takes two."""
+    methods = {part.name: part for part in one.body if isinstance(part, ast.FunctionDef)}
+    if "forward" not in methods or not any(ast.unparse(base) in MODULES for base in one.bases):
         return False
-    return len(forward.args.args) - len(forward.args.defaults) == len(("self", "input"))
+    made = _required(methods["__init__"]) if "__init__" in methods else 1
+    return (made, _required(methods["forward"])) == (len(("self",)), len(("self", "input")))
+
+
+def _required(method: ast.FunctionDef) -> int:
+    """Return how many arguments a method has to be given, `self` among them."""
+    of = method.args
+    by_name = sum(default is None for default in of.kw_defaults)
+    return len(of.posonlyargs) + len(of.args) - len(of.defaults) + by_name
 
 
 def refuse_texts(model: Mapping[str, Any]) -> ConfigurationError:

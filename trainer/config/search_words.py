@@ -74,7 +74,8 @@ _NEGATED = re.compile(
     re.IGNORECASE,
 )
 _OF_ANOTHER = re.compile(
-    r"\b(?:beats?|outperforms?|than|against|match(?:es)?|as good as|besser als|schlägt|gegen)"
+    r"\b(?:beats?|outperforms?|than|against|match(?:es)?|as good as|instead of"
+    r"|compar(?:e|ed|ing) (?:it )?(?:with|to)|besser als|schlägt|gegen)"
     rf"{_GAP}(?![\d.]|(?:{SPELT})\b)(?:(?!(?:by|with|and|using|mit|durch|und)\b)\w+{_GAP})*"
     rf"(?:(?:tuned|was|were|had|has|made|found|optimi[sz]ed|getunt\w*){_GAP}(?:\w+{_GAP})*)?$"
     rf"|\b(?:was|were|been|already|wurden?){_GAP}(?:\w+{_GAP}(?:by|with|using|in|mit|durch){_GAP}(?:\w+{_GAP})?)?$",
@@ -95,11 +96,11 @@ class AskedSearch:
 
 def asked_search(text: str) -> AskedSearch | None:
     """Return the search that a sentence asks for; None where it asks for none, or wants none."""
-    asks = [one for one in _ASKS.finditer(text) if _is_asked(text[: one.start()])]
+    asks = [one for one in _ASKS.finditer(text) if is_asked(text[: one.start()])]
     counts = [
         one
         for one in TRIALS.finditer(text)
-        if _is_asked(text[: one.start()]) and (asks or not _OF_DATA.search(text[: one.start()]))
+        if is_asked(text[: one.start()]) and (asks or not _OF_DATA.search(text[: one.start()]))
     ]
     if not asks and not counts:
         return None
@@ -112,7 +113,8 @@ def is_negated(before: str) -> bool:
     return _NEGATED.search(before) is not None
 
 
-def _is_asked(before: str) -> bool:
+def is_asked(before: str) -> bool:
+    """Whether what stands before a word neither says no to it nor names it as another's."""
     return not (is_negated(before) or _OF_ANOTHER.search(before))
 
 

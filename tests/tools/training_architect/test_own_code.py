@@ -109,7 +109,10 @@ def test_files_are_planned_for_the_users_network_which_the_call_or_the_sentence_
         planned(intent="Tell the kind, accuracy 0.9", data="words.csv", model="net.py:Net")
     with pytest.raises(ConfigurationError, match="own_code"):
         planned(intent="Never use net.py; signs.npz, accuracy 0.9")
-    for no_network in ("Net(LightningModule)",):
+    for of_another in ("Beat the network in net.py on signs.npz", "Use signs.npz and, instead of net.py, a resnet"):
+        with pytest.raises(ConfigurationError, match="own_code"):
+            planned(intent=f"{of_another}, accuracy 0.9")
+    for no_network in ("Net(LightningModule)", "Net(nn.Module):\n    def __init__(self, width): pass\nclass Other(X)"):
         (tmp_path / "net.py").write_text(NETWORK.replace("Net(nn.Module)", no_network).replace("Loss(nn", "Loss(x"))
         with pytest.raises(ConfigurationError, match="own_code"):
             planned(intent="Try ideas on net.py over signs.npz until accuracy 0.9")
