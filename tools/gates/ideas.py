@@ -163,7 +163,7 @@ def research_call(evidence: Evidence, phase: Phase) -> NextCall | None:
 def _going_on(evidence: Evidence, own: Sequence[Experiment], *, is_wanted: bool) -> NextCall | None:
     """Return what comes after the newest experiment: another idea, the chain's measurement, its use; or nothing."""
     chain = chain_of(own, Experiment.of_plan(str(accepted_code(evidence))))
-    if (measured := _measured(own, chain[-1])) is not None:
+    if (measured := _measured(own, chain)) is not None:
         return _bringing(evidence, measured) if measured.verdict == KEPT else None
     judged = [one for one in own if one.verdict not in {"", CRASHED} and not one.confirms]
     is_in_vain = len(judged) >= MAX_IN_VAIN and all(one.verdict != KEPT for one in judged[-MAX_IN_VAIN:])
@@ -183,11 +183,12 @@ def _may_go_on(evidence: Evidence) -> bool:
     return all(held.gate(phase).status != "stale" for phase in (Phase.PLANNING, Phase.BASELINE))
 
 
-def _measured(own: Sequence[Experiment], last: Experiment) -> Experiment | None:
-    """Return the newest measurement of a chain's last state; None where there is none."""
-    states = [
-        one for one in own if one.confirms and one.verdict and (one.code, one.changes) == (last.code, last.changes)
-    ]
+def _measured(own: Sequence[Experiment], chain: Sequence[Experiment]) -> Experiment | None:
+    """Return the newest measurement of a chain's last state against the plan; None where there is none."""
+    first, last = chain[0], chain[-1]
+    wanted = (last.code, last.changes, first.code, first.changes)
+    measured = (one for one in own if one.confirms and one.verdict)
+    states = [one for one in measured if (one.code, one.changes, one.against_code, one.against_changes) == wanted]
     return states[-1] if states else None
 
 

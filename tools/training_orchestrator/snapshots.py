@@ -17,6 +17,7 @@ from trainwright.tools.workspace import Workspace
 from trainwright.trainer.base.canonical import digest_bytes, digest_json
 from trainwright.trainer.base.errors import ConfigurationError, GateRefusedError, IntegrityError, NotFoundError
 from trainwright.trainer.base.paths import SKIPPED
+from trainwright.trainer.run import write_atomically
 from trainwright.trainer.user_code.import_record import meanings_of
 
 SUFFIXES = frozenset({".py", ".yaml", ".yml", ".toml", ".cfg", ".ini"})
@@ -90,7 +91,7 @@ def _write_anew(files: Mapping[str, bytes], place: Path) -> None:
             (place / name).unlink(missing_ok=True)
             (place / name).write_bytes(content)
     kept = {name: digest_bytes(content) for name, content in files.items()}
-    (place / MANIFEST).write_text(json.dumps(kept))
+    write_atomically(place / MANIFEST, json.dumps(kept).encode())
 
 
 def _is(path: Path, digest: str) -> bool:
@@ -159,7 +160,7 @@ def _files(root: Path, *, without: Path) -> dict[str, bytes]:
         folders[:] = sorted(name for name in folders if _is_looked_into(Path(here, name), without))
         seen += len(folders) + len(names)
         for path in (Path(here, name) for name in sorted(names) if _is_linked(name)):
-            if path.suffix in SUFFIXES and path.is_file() and _is_code(path, root):
+            if path.suffix in SUFFIXES and path.is_file() and _is_code(path):
                 found[path.relative_to(root).as_posix()] = path.read_bytes()
         if seen > MAX_ENTRIES or sum(map(len, found.values())) > MAX_BYTES:
             raise ConfigurationError(
@@ -169,13 +170,8 @@ def _files(root: Path, *, without: Path) -> dict[str, bytes]:
     return found
 
 
-def _is_code(path: Path, root: Path) -> bool:
-    """Whether it is a module, or a settings file of no more than 1 MiB, since larger ones hold data.
-
-    What a link inside the root leads to is copied itself, and the link leads to the copy.
-    """
-    if path.is_symlink() and path.resolve().is_relative_to(root):
-        return False
+def _is_code(path: Path) -> bool:
+    """Whether it is a module, or a settings file of no more than 1 MiB, since larger ones hold data."""
     return path.suffix == ".py" or path.stat().st_size <= MAX_FILE_BYTES
 
 
@@ -206,15 +202,7 @@ def _lay(of: _Laying, target: Path) -> None:
             if name in of.files:
                 (target / name).write_bytes(of.files[name])
             elif name not in folders and _is_linked(entry.name) and Path(entry.path) != of.without:
-                (target / name).symlink_to(_leads_to(entry, of, folder))
-
-
-def _leads_to(entry: os.DirEntry[str], of: _Laying, folder: str) -> str:
-    """Return where a link leads: of a link to copied code, to the copy beside it."""
-    real = Path(entry.path).resolve()
-    if entry.is_symlink() and real.is_relative_to(of.root) and real.relative_to(of.root).as_posix() in of.files:
-        return os.path.relpath(real.relative_to(of.root), folder)
-    return entry.path
+                (target / name).symlink_to(entry.path)
 
 
 def _link_anew(source: Path, target: Path, without: Path) -> None:

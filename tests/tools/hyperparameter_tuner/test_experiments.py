@@ -101,16 +101,23 @@ def test_the_very_same_is_judged_once_and_a_stopped_one_goes_on(launcher: Script
     launcher.is_conducting = True
     again = judged(launcher, workspace, 0.1, max_repeats=3)
     assert (again.study_id, again.state) == (begun.study_id, "completed")
+    projects.configure(workspace, "digits", changes={"optimizer.weight_decay": 0.02}, reason="another plan")
+    for kind, phase in ((RunKind.SMOKE, "planning"), (RunKind.BASELINE, "baseline")):
+        wait_for_run(workspace, start_run(workspace, "digits", kind).run_id, 60)
+        projects.pass_gate(workspace, "digits", phase)
+    assert judged(launcher, workspace, 0.02, max_repeats=3).study_id != first.study_id, "of another configuration"
 
 
 @pytest.mark.requirement("TUNE-5")
 def test_a_confirmation_takes_all_its_seeds_and_says_whether_the_chain_holds(
     launcher: Scripted, workspace: Workspace
 ) -> None:
+    judged(launcher, workspace, 0.03, max_repeats=3)
     lost = judged(launcher, workspace, 0.03, against="planned", confirm=True, max_repeats=3)
     assert lost.trials_done == 6, "no look on the way"
     assert lost.ablation is not None
     assert lost.ablation["verdict"] != "kept"
+    assert ", judged for the 2. time. " in lost.ablation["conclusion"]
     assert lost.ablation["conclusion"].endswith("It is not shown to hold on new seeds: release nothing for it.")
     assert lost.next is not None
     assert "experiment" not in str(lost.next), "the project goes on without it"

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ from tests.worlds.flowers import CONFIG, MODEL, NAME
 from trainwright.tools import projects
 from trainwright.tools.documents.rendering import render
 from trainwright.tools.gates.evidence import Evidence
-from trainwright.tools.gates.ideas import Experiment, chain_of
+from trainwright.tools.gates.ideas import Experiment, _measured, chain_of
 from trainwright.tools.hyperparameter_tuner import StudyView, start_study, stop_study, study_status
 from trainwright.tools.hyperparameter_tuner.ablation.section import checked_changes
 from trainwright.tools.hyperparameter_tuner.experiments.git_history import write_history
@@ -46,8 +48,16 @@ def tried(workspace: Workspace, idea: str, said: str = "", **given: Any) -> tupl
 def with_logins(code: Path) -> Path:
     (code / "vendor").mkdir()
     (code / "vendor" / "other.py").write_text("")
-    for login in (code / "login.yaml", code / "vendor" / "login.yaml"):
+    (code / "gone").mkdir()
+    (code / "gone" / ".gitignore").write_text("*")
+    for login in (
+        code / "login.yaml",
+        code / "vendor" / "login.yaml",
+        code / "gone" / "key.yaml",
+        code.parent / "key.yaml",
+    ):
         login.write_text("key: of the user's")
+    (code / "linked.yaml").symlink_to(code.parent / "key.yaml")
     return code
 
 
@@ -126,6 +136,11 @@ def held_in_git(workspace: Workspace, code: Path) -> None:
         subprocess.run(["git", "-C", str(top), "add", "--", ".gitignore"], check=True)
         subprocess.run(["git", *author, "-C", str(top), "commit", "-qm", "mine"], check=True)
     git("-c", "advice.addEmbeddedRepo=false", "add", "vendor")
+    (hook := code.parent / ".git" / "hooks" / "reference-transaction").write_text(
+        f"#!/bin/sh\ntouch {code.parent}/hooked\n"
+    )
+    hook.chmod(0o755)
+    shutil.rmtree(code / "gone")
     before = git("status", "--porcelain")
     refs = write_history(workspace, NAME)
     planned, *others = refs
@@ -158,7 +173,7 @@ def test_an_edit_is_the_next_idea_unless_the_rows_are_others_too(at: At) -> None
 
 @pytest.mark.requirement("GATE-5")
 @pytest.mark.parametrize("named", ["judge.py:score", "judge:score", "judge.py:Judge.score"])
-@pytest.mark.parametrize("edited", ["judge.py", "helper.py"])
+@pytest.mark.parametrize("edited", ["judge.py", "helper.py", "helper/__init__.py"])
 def test_what_judges_results_is_not_edited_in_an_experiment(at: At, named: str, edited: str) -> None:
     workspace = at("diagnosed")
     code = workspace.path.parent / "code"
@@ -168,7 +183,9 @@ def test_what_judges_results_is_not_edited_in_an_experiment(at: At, named: str, 
         accepted = of_accepted_code(Evidence(session, workspace, NAME))
         vars(accepted)["config"] = parse_config({**CONFIG, "metrics": [named]})
         then = take_snapshot(workspace, NAME, code)
-        (code / edited).write_text((code / edited).read_text() + "best = 1.0\n")
+        (code / edited).parent.mkdir(exist_ok=True)
+        with (code / edited).open("a") as file:
+            file.write("best = 1.0\n")
         with pytest.raises(ConflictError, match=f"{edited} makes the rows or judges the results"):
             _require_same_judge(accepted, then, take_snapshot(workspace, NAME, code))
         _require_same_judge(accepted, then, then)
@@ -187,6 +204,8 @@ def test_the_chain_is_what_was_kept_against_what_was_kept_before() -> None:
     assert [one.name for one in chain_of(tried, Experiment.of_plan("p"))] == ["planned", "1", "3", "7"]
     assert [one.name for one in chain_of(tried, Experiment.of_plan("3"))] == ["planned", "7"], "3 has become the plan"
     assert [one.name for one in chain_of(tried, Experiment.of_plan("new"))] == ["planned"]
+    whole = [replace(of(name, name, confirms=True), code="7") for name in ("p", "1")]
+    assert _measured(whole, chain_of(tried, Experiment.of_plan("p"))) == whole[0], "against the plan alone"
 
 
 def test_values_that_are_valid_together_alone_are_taken() -> None:

@@ -54,10 +54,17 @@ def test_the_same_code_finds_data_that_came_later_or_have_moved_and_linked_code_
     (root / "alias.py").symlink_to(root / "parts" / "block.py")
     digest = take_snapshot(workspace, "p", root)
     folder = snapshot_folder(workspace, "p", digest)
-    assert (folder / "alias.py").resolve() == (folder / "parts" / "block.py").resolve()
+    assert not (folder / "alias.py").is_symlink(), "it is code, and copied"
     (root / "later.csv").write_text("3,4\n")
     assert take_snapshot(workspace, "p", root) == digest
     assert (folder / "later.csv").read_text() == "3,4\n"
+    (root / "parts" / "other.py").write_text("B = 2\n")
+    (root / "alias.py").unlink()
+    (root / "alias.py").symlink_to(root / "net.py")
+    assert take_snapshot(workspace, "p", root) != digest, "it leads elsewhere"
+    (root / "alias.py").unlink()
+    (root / "alias.py").symlink_to(Path("parts") / "block.py")
+    (root / "parts" / "other.py").unlink()
     moved = root.rename(root.with_name("moved"))
     again = Workspace.open(moved / "work")
     assert take_snapshot(again, "p", moved) == digest

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
 from sqlalchemy.orm import Session
@@ -52,6 +52,19 @@ def _git(root: Path, *arguments: str, given: bytes = b"") -> subprocess.Complete
     return subprocess.run(["git", *SAFE, "-C", str(root), *arguments], input=given, capture_output=True, check=False)
 
 
+def _left_out(root: Path, names: Sequence[str]) -> set[str]:
+    """Return the files that may hold secrets: ignored ones, links, and settings or folders by now gone, which may be.
+
+    Raises StorageError as `_ignored` does.
+    """
+    linked = {name for name in names if (root / name).is_symlink()}
+    gone = {
+        name for name in names
+        if not ((root / name).is_file() or (name.endswith(".py") and (root / name).parent.is_dir()))
+    }  # fmt: skip
+    return linked | gone | _ignored(root, sorted({*names} - linked - gone))
+
+
 def _ignored(root: Path, names: Sequence[str]) -> set[str]:
     """Return which files git ignores, such as settings that hold secrets. Raises StorageError when git cannot say.
 
@@ -59,7 +72,7 @@ def _ignored(root: Path, names: Sequence[str]) -> set[str]:
     """
     by_folder: dict[PurePosixPath, list[PurePosixPath]] = {}
     for name in map(PurePosixPath, names):
-        by_folder.setdefault(next(one for one in name.parents if (root / one).is_dir()), []).append(name)
+        by_folder.setdefault(name.parent, []).append(name)
     ignored = set[str]()
     for folder, own in by_folder.items():
         asked = "\0".join(str(name.relative_to(folder)) for name in own).encode()
@@ -86,8 +99,8 @@ def _within_repository(root: Path) -> str:
 
 
 def _commits(session: Session, evidence: Evidence, within: str, written: dict[str, str]) -> Iterator[bytes]:
-    """Give the stream that `git fast-import` takes, and note each commit's ref. What git ignores is in no commit."""
-    ignored = set[str]()
+    """Give the stream that `git fast-import` takes, and note each commit's ref."""
+    left_out = set[str]()
     for one in experiments_of(evidence):
         at = int(get_study(session, one.study).created_at.timestamp())
         try:
@@ -96,15 +109,22 @@ def _commits(session: Session, evidence: Evidence, within: str, written: dict[st
         except NotFoundError:
             continue
         names = digests_of_snapshot(before) | digests_of_snapshot(here)
-        ignored |= _ignored(evidence.code_root, list(names))
+        left_out |= _left_out(evidence.code_root, list(names))
         parent = _ref(evidence.name, one.against, one.against_code)
         if parent not in written:
-            yield _commit(parent, None, at, f"{one.against}\n", before, within, ignored)
+            yield _commit(parent, None, at, f"{one.against}\n", _files(before, within, left_out))
             written[parent] = f"{one.against}, which {one.name} was compared with"
         ref = _ref(evidence.name, one.name, one.code)
         changes = f"\nchanges: {json.dumps(one.changes, sort_keys=True)}\n" if one.changes else ""
-        yield _commit(ref, parent, at, f"{one.idea}\n\n{one.told()}\n{changes}", here, within, ignored)
+        yield _commit(ref, parent, at, f"{one.idea}\n\n{one.told()}\n{changes}", _files(here, within, left_out))
         written[ref] = one.told()
+
+
+def _files(folder: Path, within: str, left_out: set[str]) -> dict[str, bytes]:
+    """Return the contents of a snapshot's files by their paths in the repository."""
+    return {
+        within + name: (folder / name).read_bytes() for name in sorted(digests_of_snapshot(folder).keys() - left_out)
+    }
 
 
 def _ref(project: str, name: str, code: str) -> str:
@@ -113,15 +133,14 @@ def _ref(project: str, name: str, code: str) -> str:
     return f"refs/trainwright/{project}/{name}{'-' + code[-8:] if is_planned else ''}"
 
 
-def _commit(ref: str, parent: str | None, at: int, message: str, folder: Path, within: str, ignored: set[str]) -> bytes:  # noqa: PLR0917
+def _commit(ref: str, parent: str | None, at: int, message: str, files: Mapping[str, bytes]) -> bytes:
     who = f"Trainwright <trainwright@localhost> {at} +0000".encode()
     text = message.encode()
     lines = [b"commit " + ref.encode(), b"committer " + who, b"data %d" % len(text), text]
     lines += [b"from " + parent.encode()] if parent is not None else []
     lines.append(b"deleteall")
-    for name in sorted(digests_of_snapshot(folder).keys() - ignored):
-        content = (folder / name).read_bytes()
-        lines += [b"M 100644 inline " + _quoted(within + name), b"data %d" % len(content), content]
+    for name, content in files.items():
+        lines += [b"M 100644 inline " + _quoted(name), b"data %d" % len(content), content]
     return b"\n".join(lines) + b"\n"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -105,8 +106,10 @@ def start_experiment(
             permits.permit(evidence, RunKind.ABLATION)
             section, notes = _settled(evidence, asked, base)
             bounds = AblationSection(factors={}, combinations=[], repeats=asked.max_repeats)
+            same = _same(evidence, section, config_digest(parse_config(base)))
+            section = section.model_copy(update={"look": 1 + sum(one.verdict not in {"", CRASHED} for one in same)})
             whole = AblationSearch(ablation=bounds, experiment=section, width=width)
-            earlier = _judged_before(evidence, section, asked.max_repeats)
+            earlier = _judged_before(evidence, same, section, asked.max_repeats)
             study_id = _begin(evidence, whole, base, idempotency_key, is_settled) if earlier is None else earlier
     ensure_conductor(workspace, project, study_id)
     return study_id, notes
@@ -141,9 +144,8 @@ def _go_on(evidence: Evidence, one: Experiment) -> str:
     return one.study
 
 
-def _judged_before(evidence: Evidence, section: ExperimentSection, most: int) -> str | None:
+def _judged_before(evidence: Evidence, same: Sequence[Experiment], section: ExperimentSection, most: int) -> str | None:
     """Return the study that judges the very same already; None: there is none, or more seeds are asked for."""
-    same = [one for one in experiments_of(evidence) if _is_same(one, section)]
     if not same or (same[-1].verdict == UNDECIDED and most > len(same[-1].results["seeds"])):
         return None
     if same[-1].state == "failed" or same[-1].verdict == CRASHED or (section.confirms and not same[-1].confirms):
@@ -151,10 +153,14 @@ def _judged_before(evidence: Evidence, section: ExperimentSection, most: int) ->
     return _go_on(evidence, same[-1])
 
 
-def _is_same(one: Experiment, section: ExperimentSection) -> bool:
-    """Whether two experiments compare the same, by what the codes do: another comment is no other idea."""
-    states = (one.meanings, one.changes, one.against_changes)
-    return states == (section.meanings, section.changes, section.against_changes)
+def _same(evidence: Evidence, section: ExperimentSection, base: str) -> list[Experiment]:
+    """Return the experiments that compare the same on a configuration, by what the codes do: a comment is no idea."""
+    wanted = (base, section.meanings, section.changes, section.against_changes)
+    return [
+        one
+        for one in experiments_of(evidence)
+        if (one.base_config_digest, one.meanings, one.changes, one.against_changes) == wanted
+    ]
 
 
 def _settled(evidence: Evidence, asked: AskedExperiment, base: dict[str, Any]) -> tuple[ExperimentSection, list[str]]:
@@ -174,14 +180,12 @@ def _settled(evidence: Evidence, asked: AskedExperiment, base: dict[str, Any]) -
     if asked.changes and named is None and meanings[0] != meanings[1]:
         alone = f"code={before.name!r} tries the changes alone"
         notes = [*notes, f"the folder's code differs from that of {before.name} too, and both are tried: {alone}"]
-    section = ExperimentSection(
+    return ExperimentSection(
         idea=asked.idea, number=len(every) + 1, code=code, changes=changes, against=before.name,
         against_code=before.code, against_changes=before.changes, confirms=asked.confirm,
         margin=asked.margin,
         lines=changed_lines(then, here), meanings=meanings,
-    )  # fmt: skip
-    looks = sum(_is_same(one, section) and one.verdict not in {"", CRASHED} for one in every)
-    return section.model_copy(update={"look": looks + 1}), notes
+    ), notes  # fmt: skip
 
 
 def _other_than(base: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
@@ -248,8 +252,7 @@ def _require_same_judge(evidence: Evidence, accepted: str, code: str) -> None:
     then, here = (snapshot_folder(evidence.workspace, evidence.name, one).resolve() for one in (accepted, code))
     kept, found = digests_of_snapshot(then), digests_of_snapshot(here)
     config = evidence.config.model_dump(mode="json", include=set(JUDGING))
-    files = {file for use in _entries(config) for file in imported_files(entry_file(use, then, key="use"), then)}
-    names = {file.resolve().relative_to(then).as_posix() for file in files if file.resolve().is_relative_to(then)}
+    names = _judging(config, then) | _judging(config, here)  # a new file may come before the one that was imported
     if edited := sorted(name for name in names if kept.get(name) != found.get(name)):
         raise ConflictError(
             f"{', '.join(edited)} makes the rows or judges the results, and was edited: an experiment leaves that as "
@@ -258,6 +261,13 @@ def _require_same_judge(evidence: Evidence, accepted: str, code: str) -> None:
             f"start_training(project={evidence.name!r}, kind='smoke').",
             document=DOCUMENT,
         )
+
+
+def _judging(config: dict[str, Any], root: Path) -> set[str]:
+    """Return the files below a resolved root that make the rows or judge the results, and what they import."""
+    entries = [entry_file(use, root, key="use") for use in _entries(config)]
+    files = {file.resolve() for entry in entries if entry.is_file() for file in imported_files(entry, root)}
+    return {file.relative_to(root).as_posix() for file in files if file.is_relative_to(root)}
 
 
 def _entries(config: dict[str, Any]) -> list[str]:
